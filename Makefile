@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint types imports pytest test-slow faults bench format
+.PHONY: setup demo test lint types imports pytest test-slow test-engines faults bench format
 
 setup: $(STAMP)
 
@@ -36,6 +36,13 @@ pytest: setup
 test-slow: setup  ## what `test` leaves out: kills, several processes, every command of the docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load -m slow
 
+# what is optional: Ray, Optuna and trackers; tests/support/slurm.sh has SLURM
+OPTIONAL := $(wildcard requirements-engines.txt requirements-trackers.txt)
+test-engines: setup  ## install Ray, Optuna, trackers and SLURM, and test what needs them
+	$(if $(OPTIONAL),$(BIN)/python -m pip install --quiet $(OPTIONAL:%=-r %))
+	OMP_NUM_THREADS=1 tests/support/slurm.sh \
+		$(BIN)/python -m pytest -n auto --dist load -m engines
+
 faults: setup  ## inject faults: kills, flipped bits, fuzzed input, small limits; print how many
 	KILL_EVERY=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load -m "slow or not slow" tests/faults
 
@@ -54,6 +61,7 @@ bench: setup  ## measure everything of docs/performance.md (an hour and a half o
 	$(BIN)/python -m benchmarks.smart_step $(DATA) --rows 128 --rounds 3 > .bench/smart_step_128.md
 	$(BIN)/python -m benchmarks.smart_step $(DATA) --rows 128 --passes 4 --rounds 3 --steps 3 > .bench/smart_step_passes.md
 	$(BIN)/python -m benchmarks.sts_parity $(SUITES) > .bench/sts_parity.md
+	$(BIN)/python -m benchmarks.engines > .bench/engines.md
 	mv .bench/*.md docs/results/benchmarks/
 	$(BIN)/python -m tools.benchmark_goals > docs/results/benchmarks/goals.md
 	$(BIN)/python -m tools.measured_docs

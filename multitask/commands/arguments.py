@@ -10,6 +10,7 @@ from multitask.utils.paths import expand_home
 
 if TYPE_CHECKING:
     from multitask.config import Config
+    from multitask.sweep.engines.base import Settings
 
 CHANGES = "values of the run to change, such as data_dir=DIR"
 
@@ -68,6 +69,65 @@ def add_pooling(parser: argparse.ArgumentParser, more: str = "") -> None:
 def add_output(parser: argparse.ArgumentParser, metavar: str, text: str) -> None:
     """Add --output; ``text`` is the help."""
     parser.add_argument("--output", metavar=metavar, type=expand_home, help=text)
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Add where the runs of a sweep are trained, and how many at once."""
+    from multitask.sweep.engines.base import ENGINES
+
+    group = parser.add_argument_group("where the runs are trained (docs/ablations.md)")
+    text = "this machine (local, the default), Ray or SLURM"
+    group.add_argument("--engine", choices=tuple(ENGINES), default="local", help=text)
+    group.add_argument("--jobs", metavar="N", type=int, default=1, help="runs at once (default 1)")
+    text = "CPU cores per run (default: an equal share)"
+    group.add_argument("--cpus-per-run", metavar="N", type=int, help=text)
+    text = "GPUs per run; 0.5: two runs share one (Ray)"
+    group.add_argument("--gpus-per-run", metavar="F", type=float, help=text)
+    text = "a Ray cluster, such as auto (default: a new one on this machine)"
+    group.add_argument("--address", metavar="A", help=text)
+    text = "options of sbatch, such as partition=gpu,time=2:00:00"
+    group.add_argument("--slurm", metavar="KEY=VALUE,...", help=text)
+    text = "submit the runs to SLURM, write the table so far and end"
+    group.add_argument("--detach", action="store_true", help=text)
+
+
+def engine_settings(arguments: argparse.Namespace, directory: Path) -> "Settings":
+    """Return what ``add_engine`` read, for a sweep in a directory.
+
+    Raises UserError for a wrong number, or an option of another engine.
+    """
+    from multitask.sweep.engines.base import Settings
+
+    check_number("--jobs", arguments.jobs)
+    if arguments.cpus_per_run is not None:
+        check_number("--cpus-per-run", arguments.cpus_per_run)
+    gpus = arguments.gpus_per_run
+    if gpus is not None and not (0 <= gpus <= 1 or (gpus > 1 and gpus.is_integer())):
+        message = f"expected a part of one GPU such as 0.5, or a whole number, not {gpus:g}"
+        raise UserError(f"--gpus-per-run: {message}")
+    for option, engine in (("address", "ray"), ("slurm", "slurm"), ("detach", "slurm")):
+        if getattr(arguments, option) and arguments.engine != engine:
+            raise UserError(f"--{option}: only for --engine {engine}: leave it out")
+    return Settings(
+        directory,
+        jobs=arguments.jobs,
+        cpus=arguments.cpus_per_run,
+        gpus=gpus,
+        address=arguments.address,
+        slurm=_options("--slurm", arguments.slurm),
+        detach=arguments.detach,
+    )
+
+
+def _options(option: str, text: str | None) -> dict[str, str]:
+    """Read ``KEY=VALUE,...``. Raises UserError for a part without a key or a value."""
+    options = {}
+    for part in text.split(",") if text else ():
+        key, _, value = part.partition("=")
+        if not (key and value):
+            raise UserError(f"{option}: expected KEY=VALUE,KEY=VALUE, not {part!r}")
+        options[key] = value
+    return options
 
 
 def check_number(option: str, number: int, least: int = 1) -> None:

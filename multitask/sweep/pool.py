@@ -1,146 +1,173 @@
-"""The processes of a sweep: claim a run, train it and finish it, several at once."""
+"""The loop of a sweep: submit runs to an engine and see how they end."""
 
-import ctypes
 import os
-import shlex
-import signal
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
-from multitask.sweep.claims import Claim, highest, holder, renewing, try_claim
+from multitask.sweep.engines.base import Engine, Job, Settings, load_engine
 from multitask.sweep.progress_bars import Progress
-from multitask.sweep.sweep_directory import (
-    Failure,
-    Run,
-    complete_report,
-    discard_weights,
-    error_line,
-    mean_score,
-)
+from multitask.sweep.sweep_directory import Failure, Run, error_line, mean_score
+from multitask.utils.errors import TryAgain
 from multitask.utils.files import open_to_append
+from multitask.utils.names import KERNELS_VARIABLE, SWEEP_VARIABLE
+from multitask.utils.owner import holder
 from multitask.utils.signals import on_signal
 
 PROGRAM = Path(__file__).parents[2] / "run_multitask.py"
-TICK = 0.5  # seconds between two checks of the processes and claims
-PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+TICK = 0.5  # seconds between two looks at the engine and the locks
+LATE = 90.0  # seconds until a report must be visible here: NFS may show it a minute late
+PAUSE = 10.0  # seconds until a run starts again that was interrupted or locked
+RESTARTS = 3  # how often a run is submitted again after a signal or a lost node
 
 
 @dataclass
-class Child:
-    """A run that is being trained.
+class Attempt:
+    """A run that is not finished yet.
 
     Attributes:
         run: the run.
-        claim: the claim on its directory.
-        process: its ``train`` command.
-        began: the clock when the process started.
+        began: the clock when it was submitted last.
+        ended: the clock when its command ended last.
+        restarts: how often it was submitted again after a signal or a lost node.
+        not_before: the clock when it may be submitted again.
     """
 
     run: Run
-    claim: Claim
-    process: subprocess.Popen[bytes]
     began: float = field(default_factory=time.monotonic)
+    ended: float = 0.0
+    restarts: int = 0
+    not_before: float = 0.0
 
 
 @dataclass
 class Pool:
-    """The pending and the running runs of a sweep.
+    """The runs of a sweep, and the engine that trains them.
 
     Attributes:
-        slots: the largest number of processes at once.
+        engine: the engine.
+        settings: what the engine was asked for.
         keep_weights: keep the weights of finished runs.
         progress: shows the progress.
-        pending: runs that are not started.
         failed: runs that have failed.
-        running: runs that are being trained.
-        _waited_for: names of runs that other processes hold, which were printed already.
+        pending: runs that are not in the engine.
+        running: runs in the engine, by name.
+        late: runs whose command ended well and whose report is not visible here yet.
+        waited_for: names of runs that other processes hold, which were printed already.
     """
 
-    slots: int
+    engine: Engine
+    settings: Settings
     keep_weights: bool
     progress: Progress
-    pending: list[Run]
     failed: list[Failure]
-    running: list[Child] = field(default_factory=list)
-    _waited_for: set[str] = field(default_factory=set)
+    pending: list[Attempt]
+    running: dict[str, Attempt] = field(default_factory=dict)
+    late: list[Attempt] = field(default_factory=list)
+    waited_for: set[str] = field(default_factory=set)
+
+    @property
+    def done(self) -> bool:
+        return not (self.pending or self.running or self.late)
+
+    def attach(self) -> None:
+        """Take over the runs that an earlier start has left in the engine."""
+        self.engine.attach([self._job(attempt.run) for attempt in self.pending])
+        names = self.engine.running()
+        self.running = {each.run.name: each for each in self.pending if each.run.name in names}
+        self.pending = [each for each in self.pending if each.run.name not in names]
 
     def fill(self) -> None:
-        """Start pending runs that are free, and drop those that other processes have finished."""
-        held = []
-        for run in list(self.pending):
-            if len(self.running) == self.slots:
-                return
-            if run.finished and not highest(run.directory):
-                self.pending.remove(run)
-                self.progress.settled(run.name, f"{mean_score(run)} (by another process)")
+        """Submit pending runs that are free, and drop those that other processes have finished."""
+        slots = len(self.pending) if self.engine.queues else self.settings.jobs - len(self.running)
+        chosen: list[Attempt] = []
+        held: list[Run] = []
+        for attempt in self.pending:
+            if len(chosen) == slots:
+                break
+            if holder(attempt.run.files.lock):
+                held.append(attempt.run)
+            elif attempt.run.complete or time.monotonic() >= attempt.not_before:
+                chosen.append(attempt)
+        jobs = []
+        for attempt in chosen:
+            self.pending.remove(attempt)
+            if attempt.run.complete:
+                self._settle(attempt.run, "by another process")
                 continue
-            claim = try_claim(run.directory)
-            if claim is None:
-                held.append(run)
-                continue
-            self.pending.remove(run)
-            if run.finished:  # its process was killed before `_settle`
-                self._settle(run, claim, "finished before")
-            else:
-                self.running.append(start(run, claim, self.slots))
+            open_to_append(attempt.run.log).close()  # raises UserError for a link
+            attempt.began = time.monotonic()
+            self.running[attempt.run.name] = attempt
+            jobs.append(self._job(attempt.run))
+        if jobs:
+            self.engine.submit(jobs)
         self._say_held(held)
 
     def reap(self) -> None:
-        """Finish the runs whose processes have ended."""
-        for child in list(self.running):
-            run = child.run
-            if child.claim.lost:  # another process works on the run now
-                child.process.kill()
-                child.process.wait()
-                self.running.remove(child)
-                self.pending.append(run)
-                self.progress.say(f"{run.name}: taken over by {holder(run.directory)}")
-                continue
-            code = child.process.poll()
-            if code is None:
-                continue
-            self.running.remove(child)
-            if code <= 0 and run.finished:  # below 0: killed after it wrote its report
-                self._settle(run, child.claim, f"{time.monotonic() - child.began:.0f} s")
-                continue
-            child.claim.release(done=False)
-            failure = Failure(run, error_line(run.log, code))
-            self.failed.append(failure)
-            self.progress.settled(run.name, f"failed: {failure.reason}; log: {run.log}")
+        """See to the runs that have ended."""
+        for name, code in self.engine.ended().items():
+            self._see_to(self.running.pop(name), code)
+        for attempt in list(self.late):
+            if attempt.run.finished:
+                self.late.remove(attempt)
+                self._settle(attempt.run, f"{attempt.ended - attempt.began:.0f} s")
+            elif time.monotonic() > attempt.ended + LATE:
+                self.late.remove(attempt)
+                self._fail(attempt.run, f"no report.json {LATE:.0f} s after the end of its process")
 
     def stop(self) -> None:
-        """Let every process save its state and end; a second Ctrl-C kills them."""
-        for child in self.running:
-            child.process.terminate()
-        try:
-            for child in self.running:
-                child.process.wait()
-        finally:
-            for child in self.running:
-                child.process.kill()
-                child.process.wait()
-                child.claim.release(done=False)
+        """Let every run save its state and end."""
+        self.engine.cancel(self.engine.running())
+        while self.engine.running():
+            self.engine.ended()
+            time.sleep(TICK)
 
-    def _settle(self, run: Run, claim: Claim, how: str) -> None:
-        complete_report(run)
-        if not self.keep_weights:
-            discard_weights(run)
-        claim.release(done=True)
+    def show(self) -> None:
+        """Update the progress bars."""
+        self.progress.show([(a.run.name, a.run.directory) for a in self.running.values()])
+
+    def _see_to(self, attempt: Attempt, code: int) -> None:
+        """Let a run whose command has ended wait for its report or its next start, or fail."""
+        run, attempt.ended = attempt.run, time.monotonic()
+        if code == 0:
+            self.late.append(attempt)
+        elif code == TryAgain.exit_code:
+            attempt.not_before = attempt.ended + PAUSE
+            self.pending.append(attempt)
+        elif code < 0 and attempt.restarts < RESTARTS:
+            attempt.restarts += 1
+            self.pending.append(attempt)
+            again = f"start {1 + attempt.restarts} of {1 + RESTARTS} follows"
+            self.progress.say(f"{run.name}: {error_line(run.log, code)}; {again}")
+        else:
+            self._fail(run, error_line(run.log, code))
+
+    def _settle(self, run: Run, how: str) -> None:
         self.progress.settled(run.name, f"{mean_score(run)} ({how})")
 
-    def _say_held(self, held: list[Run]) -> None:
-        new = [run for run in held if run.name not in self._waited_for]
+    def _fail(self, run: Run, reason: str) -> None:
+        self.failed.append(Failure(run, reason))
+        self.progress.settled(run.name, f"failed: {reason}; log: {run.log}")
+
+    def _say_held(self, held: Sequence[Run]) -> None:
+        new = [run for run in held if run.name not in self.waited_for]
         if new:
-            self._waited_for.update(run.name for run in new)
-            names = ", ".join(f"{run.name} ({holder(run.directory)})" for run in new)
+            self.waited_for.update(run.name for run in new)
+            names = ", ".join(f"{run.name} ({holder(run.files.lock)})" for run in new)
             self.progress.say(f"held by other processes, to be waited for: {names}")
+
+    def _job(self, run: Run) -> Job:
+        """Return the command of a run, which resumes from the last checkpoint if there is one."""
+        options = ["--resume", *([] if self.keep_weights else ["--discard-weights"])]
+        return Job(
+            name=run.name,
+            command=(sys.executable, str(PROGRAM), *run.arguments, *options),
+            log=run.log,
+            directory=run.directory,
+            environment=variables(self.settings.directory),
+        )
 
 
 def train_all(
@@ -148,77 +175,58 @@ def train_all(
     progress: Progress,
     failed: list[Failure],
     *,
-    slots: int,
+    engine: str,
+    settings: Settings,
     keep_weights: bool,
 ) -> None:
     """Train every run that is not finished, and wait for those that other processes hold.
 
-    Failures are added to ``failed``.
+    Failures are added to ``failed``. With ``settings.detach`` the runs are only submitted.
 
-    Raises KeyboardInterrupt after every process of this sweep has saved its state and ended.
+    Raises:
+        KeyboardInterrupt: after every process of this sweep has saved its state and ended. A second
+            Ctrl-C kills those of this machine.
+        UserError: the engine is not installed, or cannot run the jobs.
     """
-    # a finished run with a claim still needs `_settle`, or its process is about to do it
-    pending = [run for run in runs if not run.finished or highest(run.directory)]
+    pending = [Attempt(run) for run in runs if not run.complete]
     progress.skipped(len(runs) - len(pending))
-    for run in pending:
-        run.log.parent.mkdir(parents=True, exist_ok=True)
-    pool = Pool(slots, keep_weights, progress, pending, failed)
+    if not pending:
+        return
+    for attempt in pending:
+        attempt.run.log.parent.mkdir(parents=True, exist_ok=True)
+    pool = Pool(
+        load_engine(engine, settings),
+        settings,
+        keep_weights,
+        progress,
+        failed=failed,
+        pending=pending,
+    )
     asked: list[bool] = []
-    with renewing(lambda: [child.claim for child in pool.running]):
-        try:
-            # the loop checks `asked`, as an exception in the middle of a fork would be lost
-            with on_signal(lambda: asked.append(True)):
-                while True:
-                    pool.reap()
-                    pool.fill()
-                    if not pool.running and not pool.pending:
-                        return
-                    if asked:
-                        raise KeyboardInterrupt
-                    progress.show([(c.run.name, c.run.directory) for c in pool.running])
-                    time.sleep(TICK)
-        finally:
-            pool.stop()
+    try:
+        # the loop checks `asked`, as an exception in the middle of a fork would be lost
+        with on_signal(lambda: asked.append(True)):
+            pool.attach()
+            while not asked:
+                pool.reap()
+                pool.fill()
+                if pool.done:
+                    return
+                if settings.detach:
+                    progress.say(f"{len(pool.running)} runs are in the queue of {engine}")
+                    return
+                pool.show()
+                time.sleep(TICK)
+        raise KeyboardInterrupt
+    except BaseException:
+        pool.stop()
+        raise
+    finally:
+        pool.engine.close()
 
 
-def start(run: Run, claim: Claim, slots: int) -> Child:
-    """Start a run's process, which resumes from the last checkpoint if there is one."""
-    resume = ["--resume"] if run.files.holds_run else []
-    command = [sys.executable, str(PROGRAM), *run.arguments, *resume]
-    when = datetime.now().astimezone().isoformat(timespec="seconds")
-    parent = os.getpid()
-
-    def die_with_parent() -> None:
-        """Ask for SIGTERM, on which a run saves its state, if the sweep is killed (Linux only)."""
-        if _LIBC is not None:
-            _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-            if os.getppid() != parent:
-                os._exit(1)
-
-    with open_to_append(run.log) as log:
-        line = f"# start {when} on {socket.gethostname()}: {shlex.join(command)}\n"
-        log.write(line.encode(errors="surrogateescape"))  # a path may not be UTF-8
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=environment(slots),
-            start_new_session=True,  # Ctrl-C reaches it through `stop` alone
-            preexec_fn=die_with_parent,
-        )
-    claim.share(parent, process.pid)
-    return Child(run, claim, process)
-
-
-def environment(slots: int) -> dict[str, str]:
-    """Return a run's environment: an equal share of the cores, unless the user has set it.
-
-    With one run at a time, torch chooses the number of threads.
-    """
-    variables = dict(os.environ)
-    if slots > 1 and "OMP_NUM_THREADS" not in variables:
-        allowed = getattr(os, "sched_getaffinity", None)
-        cores = len(allowed(0)) if allowed else os.cpu_count() or 1
-        variables["OMP_NUM_THREADS"] = str(max(1, cores // slots))
-    return variables
+def variables(directory: Path) -> dict[str, str]:
+    """Return the variables that all runs of the sweep in a directory have."""
+    kernels = os.environ.get(KERNELS_VARIABLE)
+    same = {KERNELS_VARIABLE: kernels} if kernels else {}
+    return {SWEEP_VARIABLE: directory.absolute().name, **same}

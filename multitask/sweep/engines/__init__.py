@@ -1,0 +1,1 @@
+"""Where the runs of a sweep run: one file per engine."""
