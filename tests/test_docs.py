@@ -5,8 +5,10 @@ A grid of single-task runs trains its cells on one or two of its tasks, with one
 
 import re
 import shlex
+import subprocess
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -114,18 +116,26 @@ ABSENT = (
 
 
 def needs_more(command: str) -> bool:
-    """Whether a command needs a library that is not installed here."""
+    """Whether a command needs a library or a cluster that is not here."""
     packages = {
         " serve ": "flask",
         "--format onnx": "onnx onnxruntime onnxscript",
         "--format s": "sentence_transformers",
+        "--engine ray": "ray",
     }
+    if "--engine slurm" in command and not has_slurm():
+        return True
     return any(
         find_spec(package) is None
         for words, needed in packages.items()
         if words in command
         for package in needed.split()
     )
+
+
+def has_slurm() -> bool:
+    """Return True if a SLURM cluster answers."""
+    return bool(which("sinfo")) and subprocess.run(["sinfo"], capture_output=True).returncode == 0
 
 
 @pytest.fixture(scope="module")

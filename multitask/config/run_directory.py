@@ -53,6 +53,7 @@ class RunDirectory:
 
     # the first file that a run writes; without it a directory is not a run
     marker = Named("run.json")
+    lock = Named("lock")  # SHIM
     # the resolved config
     config = Named("config.yaml")
     # the checksums of the config, the log, the best steps, the predictions and so on

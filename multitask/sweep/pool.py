@@ -89,15 +89,18 @@ class Pool:
                 held.append(attempt.run)
             elif attempt.run.complete or time.monotonic() >= attempt.not_before:
                 chosen.append(attempt)
+        jobs = []
         for attempt in chosen:
             self.pending.remove(attempt)
             if attempt.run.complete:
                 self._settle(attempt.run, "by another process")
                 continue
+            open_to_append(attempt.run.log).close()  # raises UserError for a link
             attempt.began = time.monotonic()
             self.running[attempt.run.name] = attempt
-            open_to_append(attempt.run.log).close()  # raises UserError for a link
-        self.engine.submit([self._job(each.run) for each in chosen if each.run.name in self.running])
+            jobs.append(self._job(attempt.run))
+        if jobs:
+            self.engine.submit(jobs)
         self._say_held(held)
 
     def reap(self) -> None:
@@ -124,7 +127,7 @@ class Pool:
         self.progress.show([(a.run.name, a.run.directory) for a in self.running.values()])
 
     def _see_to(self, attempt: Attempt, code: int) -> None:
-        """Let a run whose command has ended wait for its report or its next start, or give it up."""
+        """Let a run whose command has ended wait for its report or its next start, or fail."""
         run, attempt.ended = attempt.run, time.monotonic()
         if code == 0:
             self.late.append(attempt)

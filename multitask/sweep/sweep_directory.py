@@ -79,6 +79,10 @@ class Run:
     def finished(self) -> bool:
         return self.files.finished
 
+    @property
+    def complete(self) -> bool:  # SHIM
+        return self.finished
+
 
 @dataclass(frozen=True)
 class Failure:

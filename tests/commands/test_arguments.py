@@ -1,6 +1,7 @@
 """Arguments that several commands share: what is read, and what is refused."""
 
 import argparse
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -42,3 +43,37 @@ def test_a_task_that_the_run_lacks():
     arguments.check_task(Path("runs/a"), config, "sts")
     with pytest.raises(UserError, match=r"runs/a: no task 'stst' \(did you mean 'sts'\?\)"):
         arguments.check_task(Path("runs/a"), config, "stst")
+
+
+def settings_of(*given: str):
+    parser = argparse.ArgumentParser()
+    arguments.add_engine(parser)
+    return arguments.engine_settings(parser.parse_args(given), Path("runs/g"))
+
+
+def test_an_engines_options_are_read():
+    slurm = ["--engine", "slurm", "--slurm", "partition=gpu,time=2:00:00", "--detach"]
+    settings = settings_of(*slurm, "--jobs", "3", "--cpus-per-run", "2")
+    assert settings.slurm == {"partition": "gpu", "time": "2:00:00"} and settings.detach
+    assert (settings.jobs, settings.cpus, settings.gpus) == (3, 2, None)
+    settings = settings_of("--engine", "ray", "--address", "auto", "--gpus-per-run", "0.5")
+    assert (settings.address, settings.gpus) == ("auto", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("--jobs 0", "--jobs: expected a whole number ≥ 1, not 0"),
+        ("--cpus-per-run 0", "--cpus-per-run: expected a whole number ≥ 1, not 0"),
+        ("--gpus-per-run 1.5", "--gpus-per-run: expected a part of one GPU such as 0.5, or a"),
+        ("--gpus-per-run -1", "or a whole number, not -1"),
+        ("--gpus-per-run nan", "or a whole number, not nan"),
+        ("--address auto", "--address: only for --engine ray: leave it out"),
+        ("--engine ray --detach", "--detach: only for --engine slurm: leave it out"),
+        ("--engine slurm --slurm time", "--slurm: expected KEY=VALUE,KEY=VALUE, not 'time'"),
+        ("--engine slurm --slurm time=,a=b", "--slurm: expected KEY=VALUE,KEY=VALUE, not 'time='"),
+    ],
+)
+def test_wrong_options_of_an_engine(given, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        settings_of(*given.split())

@@ -1,121 +1,242 @@
-"""The processes of a sweep: who trains what, who waits, what a kill leaves behind."""
+"""The loop of a sweep: what is submitted, when, how often; who waits for whom."""
 
-import json
-import os
-import re
 import signal
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from multitask.sweep import claims
-from multitask.sweep.pool import environment
-from tests.support.fake_sweep import ALL, GRID, ablate, background, claim_of, starts, until
+from multitask.sweep import pool
+from multitask.sweep.engines.base import Settings
+from multitask.sweep.grid import load_grid
+from multitask.sweep.pool import train_all
+from multitask.sweep.sweep_directory import Run, plan_runs
+from tests.support.fake_sweep import (
+    ALL,
+    GRID,
+    alive,
+    background,
+    finish,
+    log_of,
+    processes_of,
+    starts,
+    until,
+)
+
+NAMES = [f"{cell} seed {seed}" for cell, seed in ALL]
 
 
-def test_two_processes_at_once_train_each_run_once(grid, monkeypatch):
-    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
-    grid.with_name("hold").touch()
+class Stub:
+    """An engine whose jobs end at once: with the next of the codes for their name, or finished."""
+
+    def __init__(self, runs: list[Run], codes: dict[str, list[int]], queues: bool = False) -> None:
+        self.runs = {run.name: run for run in runs}
+        self.codes, self.queues = codes, queues
+        self.left: list[str] = []  # in the engine since an earlier start
+        self.jobs: list[str] = []
+        self.submitted: list[list[str]] = []
+        self.closed = 0
+
+    @property
+    def all(self) -> list[str]:
+        return [name for names in self.submitted for name in names]
+
+    def attach(self, jobs):
+        self.jobs = [job.name for job in jobs if job.name in self.left]
+
+    def submit(self, jobs):
+        self.submitted.append([job.name for job in jobs])
+        self.jobs += self.submitted[-1]
+
+    def ended(self):
+        codes = {}
+        for name in self.jobs:
+            codes[name] = self.codes[name].pop(0) if self.codes.get(name) else 0
+            if codes[name] == 0:
+                self.finish(self.runs[name])
+        self.jobs = []
+        return codes
+
+    def finish(self, run):
+        finish(run.directory)
+
+    def running(self):
+        return list(self.jobs)
+
+    def cancel(self, names):
+        raise AssertionError("nobody asked for it")
+
+    def close(self):
+        self.closed += 1
+
+
+class Lines:
+    """The progress: its lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line):
+        self.lines.append(line)
+
+    def settled(self, name, result):
+        self.lines.append(f"{name}: {result}")
+
+    def skipped(self, count):
+        self.lines.append(f"skipped {count}")
+
+    def show(self, running):
+        pass
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.alarms: list[tuple[float, Callable[[], object]]] = []
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        for time, call in list(self.alarms):
+            if time <= self.now:
+                self.alarms.remove((time, call))
+                call()
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(pool, "time", made)
+    return made
+
+
+@pytest.fixture
+def train(grid, clock, monkeypatch) -> Callable[..., tuple[Stub, list[str], list[str]]]:
+    """Train the grid with a stub; return it, the lines and the reasons of failures."""
+
+    def with_stub(codes=(), left=(), queues=False, **settings):
+        runs = plan_runs(load_grid(grid), Path("runs/g"))
+        stub, lines, failed = Stub(runs, dict(codes), queues), Lines(), []
+        stub.left = list(left)
+        monkeypatch.setattr(pool, "load_engine", lambda name, settings: stub)
+        asked = Settings(Path("runs/g"), **settings)
+        train_all(runs, lines, failed, engine="stub", settings=asked)
+        assert stub.closed == 1
+        return stub, lines.lines, [f"{failure.run.name}: {failure.reason}" for failure in failed]
+
+    return with_stub
+
+
+def test_so_many_runs_at_once(train):
+    assert train(jobs=3)[0].submitted == [NAMES[:3], NAMES[3:]]
+
+
+def test_an_engine_with_a_queue_gets_all_runs_at_once(train):
+    assert train(queues=True)[0].submitted == [NAMES]
+
+
+def test_runs_in_the_queue_are_not_submitted_twice(train):
+    stub, lines, failed = train(queues=True, left=NAMES[1:3])
+    assert stub.submitted == [[NAMES[0], NAMES[3]]] and not failed
+    assert sum(": mean " in line for line in lines) == 4
+
+
+def test_detached_runs_are_left_in_the_queue(train, monkeypatch):
+    monkeypatch.setattr(Stub, "ended", lambda self: {})
+    stub, lines, _ = train(queues=True, left=NAMES[:1], detach=True)
+    assert stub.submitted == [NAMES[1:]] and lines[-1] == "4 runs are in the queue of stub"
+
+
+def test_a_signal_or_a_lost_node_leads_to_three_more_starts(train):
+    stub, lines, failed = train({"a seed 1": [-9] * 3, "b seed 1": [-9] * 4}, jobs=4)
+    counts = [sum(name in jobs for jobs in stub.submitted) for name in NAMES]
+    assert counts == [4, 4, 1, 1]
+    assert "a seed 1: killed by signal 9 (Killed); start 4 of 4 follows" in lines
+    assert failed == ["b seed 1: killed by signal 9 (Killed)"]
+
+
+def test_75_means_pending_however_often(train):
+    stub, _, failed = train({"a seed 1": [75] * 6})
+    assert not failed and stub.all.count("a seed 1") == 7
+
+
+def test_a_run_that_ended_with_75_pauses_and_leaves_its_place(train, clock):
+    stub, _, _ = train({"a seed 1": [75]})
+    assert stub.all == [NAMES[0], *NAMES[1:], NAMES[0]]
+    assert clock.now >= pool.PAUSE
+
+
+def test_a_report_may_be_visible_a_minute_late(train, clock, monkeypatch):
+    monkeypatch.setattr(
+        Stub, "finish", lambda self, run: clock.alarms.append((60, partial(finish, run.directory)))
+    )
+    stub, _, failed = train(jobs=4)
+    assert not failed and len(stub.submitted) == 1 and 60 <= clock.now < pool.LATE
+
+
+def test_a_report_that_never_comes_is_a_failure(train, monkeypatch):
+    monkeypatch.setattr(Stub, "finish", lambda self, run: None)
+    _, _, failed = train(jobs=4)
+    assert failed == [f"{name}: no report.json 90 s after the end of its process" for name in NAMES]
+
+
+def test_another_code_is_a_failure_at_once(train):
+    stub, _, failed = train({"a seed 1": [2]})
+    assert failed == ["a seed 1: exit code 2, and nothing said"]
+    assert stub.all == NAMES
+
+
+# --- real processes, of the engine `local` ---
+
+
+@pytest.fixture
+def hold(grid, monkeypatch) -> Path:
+    """The file without which runs end."""
+    file = grid.with_name("hold")
+    file.touch()
+    monkeypatch.setenv("FAKE_HOLD", str(file))
+    return file
+
+
+def test_two_processes_at_once_train_each_run_once(grid, hold):
     both = [background(grid), background(grid, "--jobs", 2)]
     until(lambda: sum(len(starts(*run)) for run in ALL) == 3)  # all three slots are at work
-    grid.with_name("hold").unlink()
+    hold.unlink()
     said = [process.communicate(timeout=60)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
-    assert [len(starts(*run)) for run in ALL] == [1, 1, 1, 1]
-    done = [re.findall(r"(\w seed \d): mean \S+ \(\d+ s\)", output) for output in said]
-    assert sorted(done[0] + done[1]) == sorted(f"{cell} seed {seed}" for cell, seed in ALL)
+    assert [log_of(*run).count("trained") for run in ALL] == [1, 1, 1, 1]
     assert "4/4" in said[0] and "4/4" in said[1]  # each saw the others' end and wrote the table
 
 
-def test_a_run_that_others_hold_is_waited_for_and_said(grid, monkeypatch):
-    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
-    grid.with_name("hold").touch()
+def test_a_run_that_others_hold_is_waited_for_and_said(grid, hold):
     grid.write_text(GRID.replace("[1, 2]", "[1]"))
     first = background(grid, "--jobs", 2)
-    until(lambda: starts("a", 1) and starts("b", 1))
+    until(lambda: all(Path(f"runs/g/cells/{c}/seed-1/metrics.jsonl").exists() for c in "ab"))
     second = background(grid)
     line = second.stdout.readline()
-    pid = json.loads(claim_of("a", 1).read_text())["processes"][0][0]
     assert line.startswith("held by other processes, to be waited for: a seed 1 (host ")
-    assert f"process {pid}, " in line and "b seed 1" in line
-    grid.with_name("hold").unlink()
+    assert "process " in line and "b seed 1" in line
+    hold.unlink()
     first.communicate(timeout=60)
     rest, _ = second.communicate(timeout=60)
     assert "cell 2/2 " in rest and "(by another process)" in rest
     assert (first.returncode, second.returncode) == (0, 0)
+    assert [log_of(cell, 1).count("trained") for cell in "ab"] == [1, 1]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the children's end is Linux's PDEATHSIG")
-def test_after_kill_9_no_child_lives_on_and_the_next_start_resumes(grid, monkeypatch, capsys):
-    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
-    grid.with_name("hold").touch()
+def test_a_second_ctrl_c_does_not_wait(grid, hold, monkeypatch):
+    monkeypatch.setenv("FAKE_STUBBORN", "1")
     process = background(grid)
     until(lambda: Path("runs/g/cells/a/seed-1/metrics.jsonl").exists())
-    until(lambda: len(json.loads(claim_of("a", 1).read_text())["processes"]) == 2)
-    child = json.loads(claim_of("a", 1).read_text())["processes"][1][0]
-    process.kill()
-    process.wait()
-    until(lambda: not claims.alive(child))
-    grid.with_name("hold").unlink()
-    assert ablate(grid) == 0
-    assert [len(starts(*run)) for run in ALL] == [2, 1, 1, 1]
-    assert [start.endswith(" --resume") for start in starts("a", 1)] == [False, True]
-    assert not list(Path("runs/g").rglob("*.claim-*"))
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_ends_the_children_and_says_how_to_go_on(number, grid, monkeypatch):
-    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
-    grid.with_name("hold").touch()
-    process = background(grid, "--jobs", 2)
-    until(lambda: all(Path(f"runs/g/cells/{c}/seed-1/metrics.jsonl").exists() for c in "ab"))
-    processes = [json.loads(claim_of(c, 1).read_text())["processes"] for c in "ab"]
-    process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert "error: interrupted: 0 of 4 runs are finished in runs/g; go on with the same" in output
-    assert not any(claims.alive(pid) for result in processes for pid, _ in result)
-    assert claims.try_claim(Path("runs/g/cells/a/seed-1")) is not None  # freed, for every host
-
-
-def test_a_run_that_was_killed_after_its_report_is_settled_not_trained_again(grid, capsys):
-    assert ablate(grid, "--keep-weights") == 0
-    claim_of("b", 2).write_text(json.dumps({"host": claims.socket.gethostname(), "processes": []}))
-    capsys.readouterr()
-    assert ablate(grid) == 0
-    output = capsys.readouterr().out
-    assert "3 of 4 runs are finished already" in output
-    assert "cell 4/4 b seed 2: mean 0.200 (finished before)" in output
-    assert len(starts("b", 2)) == 1
-    assert not Path("runs/g/cells/b/seed-2/weights").exists()
-    assert Path("runs/g/cells/b/seed-1/weights").exists()
-    assert not claim_of("b", 2).exists()
-
-
-def test_a_run_that_another_machine_took_over_is_stopped_here(grid, monkeypatch):
-    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
-    grid.with_name("hold").touch()
-    grid.write_text(GRID.replace("[1, 2]", "[1]").replace(", b: {training.epochs: 3}", ""))
-    process = background(grid)
-    until(lambda: Path("runs/g/cells/a/seed-1/metrics.jsonl").exists())
-    (child,) = [p for p, _ in json.loads(claim_of("a", 1).read_text())["processes"][1:]]
-    claim_of("a", 1, 2).write_text(json.dumps({"host": "another", "processes": [[7, None]]}))
-    assert process.stdout.readline() == "a seed 1: taken over by host another, process 7\n"
-    assert not claims.alive(child)
-    assert process.stdout.readline().startswith("held by other processes, to be waited for: a")
-    os.utime(claim_of("a", 1, 2), (0, 0))  # the other falls silent
-    grid.with_name("hold").unlink()
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0 and "cell 1/1 a seed 1: mean 0.100" in output
-    assert len(starts("a", 1)) == 2
-
-
-def test_several_jobs_share_the_cores_unless_the_user_says_otherwise(monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
-    assert "OMP_NUM_THREADS" not in environment(1)
-    assert environment(3)["OMP_NUM_THREADS"] == "2"
-    assert environment(20)["OMP_NUM_THREADS"] == "1"
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert environment(3)["OMP_NUM_THREADS"] == "5"
+    process.send_signal(signal.SIGINT)
+    until(lambda: "not yet" in log_of("a", 1))
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 2 and "interrupted: 0 of 4 runs" in said
+    (number,) = processes_of("a", 1)
+    assert not alive(number)

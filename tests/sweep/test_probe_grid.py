@@ -221,7 +221,13 @@ def test_a_probe_has_no_weights_to_load(finished, capsys):
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["--jobs", 2], "--jobs: a probe grid"), (["--keep-weights"], "--keep-weights: a probe grid")],
+    [
+        (["--jobs", 2], "--jobs: a probe grid"),
+        (["--engine", "ray"], "--engine: a probe grid"),
+        (["--cpus-per-run", 2], "--cpus-per-run: a probe grid"),
+        (["--gpus-per-run", 1], "--gpus-per-run: a probe grid"),
+        (["--keep-weights"], "--keep-weights: a probe grid"),
+    ],
 )
 def test_options_of_training_are_refused(arguments, words, desk, capsys):
     assert ablate("g.yaml", *arguments) == 2

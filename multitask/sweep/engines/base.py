@@ -23,8 +23,8 @@ class Job:
     Attributes:
         name: the name, unique in the sweep.
         command: the program and its arguments.
-        log: the file to which the output is appended, after a line ``# start TIME on HOST: COMMAND``;
-            its directory exists.
+        log: the file to which the output is appended, after ``# start TIME on HOST: COMMAND``. Its
+            directory exists.
         directory: the run directory; it need not exist.
         environment: the variables that the command gets in addition to those of its host.
     """
@@ -93,11 +93,14 @@ class Engine(Protocol):
         """
 
     def close(self) -> None:
-        """Free the engine. What still runs is killed (local), gets SIGTERM (Ray), or goes on (SLURM)."""
+        """Free the engine.
+
+        What still runs is killed (local), gets SIGTERM (Ray), or goes on (SLURM).
+        """
 
 
 def load_engine(name: str, settings: Settings) -> Engine:
-    """Return the engine ``name``. Raises UserError if it is not installed or cannot run the jobs."""
+    """Return an engine. Raises UserError if it is not installed or cannot run the jobs."""
     from multitask.config.registry import imported  # here: `--help` reads the names alone
 
     engine: Engine = imported(ENGINES[name])(settings)

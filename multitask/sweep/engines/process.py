@@ -1,3 +1,4 @@
+# Tested by tests/sweep/engines/test_base.py
 """Start the command of a job as a separate process."""
 
 import ctypes

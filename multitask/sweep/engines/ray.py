@@ -92,9 +92,7 @@ class Ray:
         where = {"runtime_env": {"env_vars": WORKERS}} if address else here
         handler = signal.getsignal(signal.SIGTERM)
         try:
-            self._ray.init(
-                address or "local", logging_level="error", log_to_driver=False, **where
-            )
+            self._ray.init(address or "local", logging_level="error", log_to_driver=False, **where)
         except (ConnectionError, RuntimeError, ValueError) as error:
             place = f"--address {address}" if address else "--engine ray"
             raise UserError(f"{place}: {reason_of(error)}") from error
@@ -120,7 +118,8 @@ class Ray:
             largest = max(node["Resources"].get("CPU", 0) for node in nodes)
             raise UserError(
                 f"--engine ray: no node has {cpus} CPU cores and {gpus:g} GPUs for a run: give "
-                f"fewer with --cpus-per-run (at most {largest:g}) and --gpus-per-run (at most {most:g})"
+                f"fewer with --cpus-per-run (at most {largest:g}) and --gpus-per-run (at most "
+                f"{most:g})"
             )
         self._check_directory(settings.directory, fitting)
         # no retry: Ray's would start while the command of a lost worker still saves its state.
@@ -155,9 +154,7 @@ def waiter(poll: float) -> Callable[..., int]:
     """
     start = starter()
 
-    def wait(
-        command: Sequence[str], log: str, variables: Mapping[str, str], directory: str
-    ) -> int:
+    def wait(command: Sequence[str], log: str, variables: Mapping[str, str], directory: str) -> int:
         process = start(command, log, variables, directory)
         try:
             while process.poll() is None:
@@ -173,6 +170,6 @@ def looker() -> Callable[[str], bool]:
     """Return a task that returns True if its node sees a file."""
 
     def look(file: str) -> bool:
-        return os.path.exists(file)
+        return Path(file).exists()
 
     return look

@@ -1,0 +1,117 @@
+"""What all engines of the registry do, with a stand-in for training: one grid, four runs."""
+
+import ast
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from multitask.config.registry import imported
+from multitask.sweep.engines.base import ENGINES
+from tests.support.fake_sweep import ALL, alive, background, log_of, processes_of, starts, until
+
+SUBMIT = """
+import sys, time
+from pathlib import Path
+from multitask.sweep.engines.base import Job, Settings, load_engine
+
+def job(script):
+    directory = Path(script.replace(" ", "-"))
+    directory.mkdir()
+    variables = {"WORD": "a word"}
+    return Job(script, ("sh", "-c", script), directory / "log", directory, variables)
+
+engine = load_engine(sys.argv[1], Settings(Path.cwd(), jobs=3))
+engine.attach([])
+engine.submit([job("exit 3"), job("kill -9 $$"), job('echo "$WORD in $PWD"')])
+running, codes = engine.running(), {}
+while engine.running():
+    codes |= engine.ended()
+    time.sleep(0.1)
+engine.close()
+print([running, codes])
+"""
+
+
+def holding(grid: Path, engine: str, monkeypatch) -> tuple[subprocess.Popen[str], Path]:
+    """A sweep whose first two runs have begun and do not end while the file is there."""
+    hold = grid.with_name("hold")
+    hold.touch()
+    monkeypatch.setenv("FAKE_HOLD", str(hold))
+    process = background(grid, "--engine", engine, "--jobs", 2)
+    until(lambda: all(Path(f"runs/g/cells/{c}/seed-1/metrics.jsonl").exists() for c in "ab"))
+    return process, hold
+
+
+def test_exit_codes_output_and_variables(engine, grid):
+    command = [sys.executable, "-c", SUBMIT, engine]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    running, codes = ast.literal_eval(said.splitlines()[-1])
+    failing, killed, saying = running
+    assert codes == {failing: 3, killed: -9, saying: 0}
+    start, line = Path(saying.replace(" ", "-"), "log").read_text().splitlines()
+    assert start.startswith("# start 20") and line == f"a word in {Path.cwd()}"
+
+
+def test_every_run_is_trained_once_then_compared(engine, grid):
+    process = background(grid, "--engine", engine, "--jobs", 2)
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert [len(starts(*run)) for run in ALL] == [1, 1, 1, 1]
+    result = re.findall(r"^cell \d/4 (\w) seed (\d): mean \S+ \(\d+ s\)$", said, re.MULTILINE)
+    assert sorted((cell, int(seed)) for cell, seed in result) == sorted(ALL)
+    assert "written: runs/g/table.md" in said
+    assert re.search(r"^process \d+ of g$", log_of("a", 1), re.MULTILINE)
+
+
+def test_a_failed_run_is_named_and_the_rest_goes_on(engine, grid, monkeypatch):
+    monkeypatch.setenv("FAKE_FAIL", "b")
+    process = background(grid, "--engine", engine, "--jobs", 2)
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 2, said
+    assert "b seed 1: failed: the data are bad; log: runs/g/cells/b/logs/seed-1.log" in said
+    assert "a seed 2: mean 0.200" in said and "2 of 4 runs failed: b seed" in said
+
+
+def test_a_killed_run_is_submitted_again(engine, grid, monkeypatch):
+    kill = grid.with_name("kill")
+    kill.touch()
+    monkeypatch.setenv("FAKE_KILL", str(kill))
+    process = background(grid, "--engine", engine)
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert "a seed 1: killed by signal 9 (Killed); start 2 of 4 follows" in said
+    assert [len(starts(*run)) for run in ALL] == [2, 1, 1, 1]
+
+
+def test_after_ctrl_c_every_run_has_saved(engine, grid, monkeypatch):
+    process, hold = holding(grid, engine, monkeypatch)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 2, said
+    assert "error: interrupted: 0 of 4 runs are finished in runs/g; go on with the same" in said
+    for cell in "ab":
+        assert log_of(cell, 1).endswith("saved\n")
+        assert not any(map(alive, processes_of(cell, 1)))
+    hold.unlink()
+    process = background(grid, "--engine", engine, "--jobs", 2)
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert [len(starts(*run)) for run in ALL] == [2, 2, 1, 1]
+
+
+def test_after_kill_9_runs_save_or_go_on_in_the_engines_queue(engine, grid, monkeypatch):
+    process, hold = holding(grid, engine, monkeypatch)
+    process.kill()
+    process.communicate()
+    queues = imported(ENGINES[engine]).queues
+    if not queues:
+        until(lambda: all(log_of(cell, 1).endswith("saved\n") for cell in "ab"))
+        until(lambda: not any(alive(pid) for cell in "ab" for pid in processes_of(cell, 1)))
+    process = background(grid, "--engine", engine, "--jobs", 2)
+    until(lambda: all(len(starts(cell, 1)) == (1 if queues else 2) for cell in "ab"))
+    hold.unlink()
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert [len(starts(*run)) for run in ALL] == ([1] * 4 if queues else [2, 2, 1, 1])
