@@ -55,8 +55,8 @@ def job_of(sweep: Path, name: str) -> Job:
     return Job(name, command, log, directory, {"OF_THE_JOB": f"a 'word' of {name}"})
 
 
-def engine_of(jobs: list[Job], **more: object) -> Slurm:
-    return Slurm(Settings(jobs[0].directory.parent, **more))
+def engine_of(of_the_sweep: list[Job], **more: object) -> Slurm:
+    return Slurm(Settings(of_the_sweep[0].directory.parent, **more))
 
 
 def let_end(job: Job, code: int = 0) -> None:
@@ -207,7 +207,7 @@ def test_queued_tasks_are_cancelled_and_running_ones_get_sigterm(jobs, programs)
 
 
 @pytest.mark.parametrize(
-    ("code", "expected"), [(0, 0), (2, 2), (-9, -9), (-15, -15), (75, None), (128, 128)]
+    ("code", "expected"), [(0, 0), (2, 2), (-9, -9), (-10, -10), (75, None), (128, 128)]
 )
 def test_the_script_writes_log_and_code_or_queues_the_job_again(
     code, expected, jobs, programs, tmp_path, monkeypatch
