@@ -1,7 +1,9 @@
 """Run the commands as tasks of Ray Core, on this machine or on a cluster."""
 
 import os
+import re
 import signal
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +22,7 @@ OBJECTS = 100 * 2**20  # bytes of the object store, which holds exit codes only
 # Ray would kill a command with SIGKILL when its worker ends
 WORKERS = {"RAY_kill_child_processes_on_worker_exit": "0"}
 THREADS = "OMP_NUM_THREADS"
+ADDRESS = re.compile(r"[^/]+:\d{1,5}")  # HOST:PORT
 
 
 class Ray:
@@ -92,8 +95,11 @@ class Ray:
         where = {"runtime_env": {"env_vars": WORKERS}} if address else here
         handler = signal.getsignal(signal.SIGTERM)
         try:
+            if address and ADDRESS.fullmatch(address):  # else Ray tries for minutes
+                host, _, port = address.rpartition(":")
+                socket.create_connection((host, int(port)), timeout=CONNECT).close()
             self._ray.init(address or "local", logging_level="error", log_to_driver=False, **where)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError, ImportError) as error:
             place = f"--address {address}" if address else "--engine ray"
             raise UserError(f"{place}: {reason_of(error)}") from error
         finally:
