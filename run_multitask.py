@@ -95,6 +95,7 @@ def main(arguments: list[str]) -> int:
             sys.stdout.flush()  # earlier output comes before the error
         if is_first_process() or isinstance(error, PeerLost):  # the others have the same error
             complain(str(error))
+        return error.exit_code
     except OSError as error:
         if error.filename == STANDARD_OUTPUT:
             discard(1)

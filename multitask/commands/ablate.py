@@ -30,7 +30,8 @@ def run(arguments: argparse.Namespace) -> None:
     output = arguments.output or Path("runs") / Path(arguments.grid).stem
     settings = engine_settings(arguments, output)
     if not grid.probe:
-        train = partial(train_all, engine=arguments.engine, settings=settings)
+        keep = arguments.keep_weights
+        train = partial(train_all, engine=arguments.engine, settings=settings, keep_weights=keep)
         sweep(grid, output, train, jobs=settings.jobs)
         return
     refused = {

@@ -13,13 +13,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "go on from the last checkpoint in output_dir; the same command otherwise"
     group.add_argument("--resume", action="store_true", help=text)
     group.add_argument("--overwrite", action="store_true", help="replace the run in output_dir")
+    text = "delete weights, checkpoints and encoder when the report is written, as `ablate` does"
+    parser.add_argument("--discard-weights", action="store_true", help=text)
 
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_config
     from multitask.config.prepare_run_directory import check_directory
     from multitask.config.run_directory import RunDirectory
-    from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, UserError, reason_of
+    from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, TryAgain, UserError, reason_of
 
     config = load_config(arguments.config, arguments.overrides)
     # in every process: if only some stopped here, the others would wait for them
@@ -32,9 +34,14 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.training.trainer import Interrupted
 
     try:
-        train(config, resume=arguments.resume, overwrite=arguments.overwrite)
+        train(
+            config,
+            resume=arguments.resume,
+            overwrite=arguments.overwrite,
+            discard_weights=arguments.discard_weights,
+        )
     except Interrupted:
-        raise UserError(
+        raise TryAgain(
             f"interrupted; the state is saved in {config.output_dir}: go on with the same command "
             "and --resume"
         ) from None

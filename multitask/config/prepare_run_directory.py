@@ -32,7 +32,7 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
         return
     if not run_dir.is_dir():
         raise UserError(f"{run_dir} is a file: choose another output_dir=DIR")
-    filled = bool(entries(run_dir))
+    filled = any(path != run.lock for path in entries(run_dir))
     if filled and not run.marker.exists():
         raise UserError(f"{run_dir} is not empty and holds no run: choose another output_dir=DIR")
     # a run that was killed before its first step can be started again

@@ -53,7 +53,8 @@ class RunDirectory:
 
     # the first file that a run writes; without it a directory is not a run
     marker = Named("run.json")
-    lock = Named("lock")  # SHIM
+    # the lock of the process that trains the run
+    lock = Named("run.lock")
     # the resolved config
     config = Named("config.yaml")
     # the checksums of the config, the log, the best steps, the predictions and so on

@@ -10,6 +10,7 @@ from pathlib import Path
 from multitask.sweep.engines.base import Engine, Job, Settings, load_engine
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.sweep_directory import Failure, Run, error_line, mean_score
+from multitask.utils.errors import TryAgain
 from multitask.utils.files import open_to_append
 from multitask.utils.names import KERNELS_VARIABLE, SWEEP_VARIABLE
 from multitask.utils.owner import holder
@@ -19,7 +20,6 @@ PROGRAM = Path(__file__).parents[2] / "run_multitask.py"
 TICK = 0.5  # seconds between two looks at the engine and the locks
 LATE = 90.0  # seconds until a report must be visible here: NFS may show it a minute late
 PAUSE = 10.0  # seconds until a run starts again that was interrupted or locked
-TRY_AGAIN = 75  # the exit code of such a run
 RESTARTS = 3  # how often a run is submitted again after a signal or a lost node
 
 
@@ -49,6 +49,7 @@ class Pool:
     Attributes:
         engine: the engine.
         settings: what the engine was asked for.
+        keep_weights: keep the weights of finished runs.
         progress: shows the progress.
         failed: runs that have failed.
         pending: runs that are not in the engine.
@@ -59,6 +60,7 @@ class Pool:
 
     engine: Engine
     settings: Settings
+    keep_weights: bool
     progress: Progress
     failed: list[Failure]
     pending: list[Attempt]
@@ -131,7 +133,7 @@ class Pool:
         run, attempt.ended = attempt.run, time.monotonic()
         if code == 0:
             self.late.append(attempt)
-        elif code == TRY_AGAIN:
+        elif code == TryAgain.exit_code:
             attempt.not_before = attempt.ended + PAUSE
             self.pending.append(attempt)
         elif code < 0 and attempt.restarts < RESTARTS:
@@ -158,9 +160,10 @@ class Pool:
 
     def _job(self, run: Run) -> Job:
         """Return the command of a run, which resumes from the last checkpoint if there is one."""
+        options = ["--resume", *([] if self.keep_weights else ["--discard-weights"])]
         return Job(
             name=run.name,
-            command=(sys.executable, str(PROGRAM), *run.arguments, "--resume"),
+            command=(sys.executable, str(PROGRAM), *run.arguments, *options),
             log=run.log,
             directory=run.directory,
             environment=variables(self.settings.directory),
@@ -174,6 +177,7 @@ def train_all(
     *,
     engine: str,
     settings: Settings,
+    keep_weights: bool,
 ) -> None:
     """Train every run that is not finished, and wait for those that other processes hold.
 
@@ -190,7 +194,14 @@ def train_all(
         return
     for attempt in pending:
         attempt.run.log.parent.mkdir(parents=True, exist_ok=True)
-    pool = Pool(load_engine(engine, settings), settings, progress, failed, pending)
+    pool = Pool(
+        load_engine(engine, settings),
+        settings,
+        keep_weights,
+        progress,
+        failed=failed,
+        pending=pending,
+    )
     asked: list[bool] = []
     try:
         # the loop checks `asked`, as an exception in the middle of a fork would be lost

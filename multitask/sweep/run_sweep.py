@@ -2,8 +2,7 @@
 
 Each run is a ``train`` command in its own process and directory ``cells/CELL/seed-N``; the runs of
 a probe grid are composed in this process (``probe_grid``). Any number of processes and machines may
-work on one output directory: a claim on ``cells/CELL/seed-N`` (see ``claims``) says which of them
-trains the run.
+work on one output directory: the ``train`` command locks its run directory (``utils/owner.py``).
 """
 
 from collections.abc import Callable, Sequence
@@ -15,13 +14,14 @@ from multitask.config.run_directory import open_run
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
 from multitask.sweep.ablation_table import check_tables, write_table
-from multitask.sweep.claims import exclusive, held, is_claim
+from multitask.sweep.claims import exclusive, is_claim
 from multitask.sweep.grid import Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.same_kernels import choose_kernels
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, plan_runs
 from multitask.utils.errors import UserError
 from multitask.utils.files import entries, remove_scraps, write_text
+from multitask.utils.owner import holder
 from multitask.utils.signals import on_signal
 
 
@@ -67,7 +67,7 @@ def sweep(
         failed = [failure for failure in failed if not failure.run.finished]  # tried again since
         if directory.grid.read_text(encoding="utf-8") != text:
             print(f"no table: another process has begun another grid in {output}")
-        elif stopped and any(held(run.directory) for run in runs):
+        elif stopped and any(holder(run.files.lock) for run in runs):
             print(f"no table: other processes go on in {output} and write it")
         else:
             write_table(grid, runs, output, failed)

@@ -1,6 +1,5 @@
 """The directory of a sweep: its runs, with their files, results and errors."""
 
-import shutil
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +8,7 @@ from pathlib import Path
 from multitask.config import Config
 from multitask.config.run_directory import Named, RunDirectory
 from multitask.config.yaml_reader import dump_override
-from multitask.reporting.model_card import write_card
-from multitask.reporting.run_report import write_reports
 from multitask.sweep.grid import Grid
-from multitask.utils.files import ANYWHERE, remove_scraps
 
 
 @dataclass(frozen=True)
@@ -80,8 +76,9 @@ class Run:
         return self.files.finished
 
     @property
-    def complete(self) -> bool:  # SHIM
-        return self.finished
+    def complete(self) -> bool:
+        """True if the last file of a finished run, its card, is written."""
+        return self.finished and self.files.card.is_file()
 
 
 @dataclass(frozen=True)
@@ -118,23 +115,6 @@ def finished_cells(grid: Grid, runs: Sequence[Run]) -> dict[str, list[Path]]:
         if run.finished:
             finished[run.cell].append(run.directory)
     return finished
-
-
-def discard_weights(run: Run) -> None:
-    """Remove checkpoints, weights and encoder; the results stay.
-
-    If it is killed, the next start repeats it, because the claim on the run still exists.
-    """
-    for folder in (run.files.checkpoints, run.files.weights, run.files.encoder):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def complete_report(run: Run) -> None:
-    """Write report.md and the card of a run that was killed after writing report.json."""
-    remove_scraps(run.directory, ANYWHERE)
-    if not run.files.markdown_page.is_file():
-        write_reports(run.directory)
-        write_card(run.directory)
 
 
 def mean_score(run: Run) -> str:

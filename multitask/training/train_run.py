@@ -1,6 +1,7 @@
 # Tested by tests/commands/test_train.py
 """One run from start to end: config, data, model, sampler, trainer, evaluation, report."""
 
+import shutil
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
@@ -34,6 +35,7 @@ from multitask.utils import distributed
 from multitask.utils.device import pick_device
 from multitask.utils.errors import warn
 from multitask.utils.files import replacing
+from multitask.utils.owner import owned
 from multitask.utils.versions import git_revision
 
 
@@ -42,6 +44,7 @@ def train(
     *,
     resume: bool = False,
     overwrite: bool = False,
+    discard_weights: bool = False,
     say: Callable[[str], None] = tqdm.write,
 ) -> Path:
     """Train, evaluate and report one run; return its directory.
@@ -66,6 +69,7 @@ def train(
 
         def start() -> Left:
             held.enter_context(locked(run_dir))
+            held.enter_context(owned(run.lock, "trains there"))
             check()  # again: loading takes a while
             left = examine(resolved, plan, run, say) if resume else Left()
             if left.finished:
@@ -75,6 +79,7 @@ def train(
             start_directory(resolved, resume=resume, overwrite=overwrite, started=started)
             if run_dir.stat().st_ino != locked_place:  # a new directory: lock that too
                 held.enter_context(locked(run_dir))
+                held.enter_context(owned(run.lock, "trains there"))
             mend(run, left.checkpoint)
             return left
 
@@ -84,6 +89,8 @@ def train(
         else:
             report = _train(plan, resolved, left, resume=resume, say=say)
             say(terminal_table(report))
+        if discard_weights:
+            distributed.on_first(partial(remove_weights, run))
         say(f"for the browser: {run.html_page}")
         say(f"report: {run.markdown_page}")
     return run_dir
@@ -145,6 +152,12 @@ def keep_loadable(plan: Plan, config: Config, trainer: Trainer) -> None:
     if not is_intact(run.encoder):
         warn(f"{run.encoder} was changed while the run trained: it is written again")
         save_encoder(plan, run)
+
+
+def remove_weights(run: RunDirectory) -> None:
+    """Remove checkpoints, weights and encoder; the results stay."""
+    for folder in (run.checkpoints, run.weights, run.encoder):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _silent(line: str) -> None:

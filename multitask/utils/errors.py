@@ -25,13 +25,16 @@ STANDARD_OUTPUT = "standard output"  # the file name in an OSError about it
 class UserError(Exception):
     """Bad input: a config value, a data row, a checkpoint or a device.
 
-    The command line prints it as one line and exits with 2. In a notebook it is an ordinary
-    exception.
+    The command line prints it as one line and exits with ``exit_code``. In a notebook it is an
+    ordinary exception.
 
     Attributes:
         key: the option of a method that the message is about; empty if unknown.
         place: the place in a config with which the message begins; empty if there is none.
+        exit_code: the exit code of the command line.
     """
+
+    exit_code = 2
 
     def __init__(self, message: str, key: tuple[str, ...] = (), place: str = "") -> None:
         super().__init__(message)
@@ -40,6 +43,12 @@ class UserError(Exception):
 
 class NotFinite(UserError):
     """A loss, gradient or score is NaN or infinite."""
+
+
+class TryAgain(UserError):
+    """Nothing is wrong, but the work is not done: the same command does it later."""
+
+    exit_code = os.EX_TEMPFAIL  # 75
 
 
 class PeerLost(UserError):

@@ -8,6 +8,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -28,7 +29,7 @@ def save_and_end(*_: object) -> None:
 
 def train(config: Config) -> None:
     directory = Path(config.output_dir)
-    if (directory / "report.json").exists():
+    if run.finished:
         return
     (directory / "config.yaml").write_text(config.dump())
     if directory.parent.name == os.environ.get("FAKE_FAIL"):
@@ -50,6 +51,7 @@ def train(config: Config) -> None:
     (directory / "report.md").touch()
     report = {"overall": {"mean": config.seed / 10}, "seed": config.seed, "selection_split": "dev"}
     (directory / "report.json").write_text(json.dumps(report | {"tasks": {}}))
+    (directory / "README.md").touch()
 
 
 signal.signal(signal.SIGTERM, save_and_end)
@@ -58,7 +60,10 @@ config = load_config(sys.argv[2], [argument for argument in sys.argv[3:] if "=" 
 run = RunDirectory(Path(config.output_dir))
 run.path.mkdir(parents=True, exist_ok=True)
 try:
-    with owned(run.lock, "the run"):
+    with owned(run.lock, "trains there"):
         train(config)
+        if "--discard-weights" in sys.argv:
+            for folder in (run.weights, run.checkpoints, run.encoder):
+                shutil.rmtree(folder, ignore_errors=True)
 except Busy:
     sys.exit(75)

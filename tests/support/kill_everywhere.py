@@ -34,6 +34,7 @@ import random
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -54,6 +55,8 @@ CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "ope
 WRITES = os.O_WRONLY | os.O_RDWR
 HANGS = 120  # seconds after which a fork says where it is, and ends
 tqdm.monitor_interval = 0  # no thread in the process that is forked
+# tqdm's own lock is shared by all forks: one that is killed inside it would block all later ones
+tqdm.set_lock(threading.RLock())
 
 
 class Operations:

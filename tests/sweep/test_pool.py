@@ -125,7 +125,7 @@ def train(grid, clock, monkeypatch) -> Callable[..., tuple[Stub, list[str], list
         stub.left = list(left)
         monkeypatch.setattr(pool, "load_engine", lambda name, settings: stub)
         asked = Settings(Path("runs/g"), **settings)
-        train_all(runs, lines, failed, engine="stub", settings=asked)
+        train_all(runs, lines, failed, engine="stub", settings=asked, keep_weights=False)
         assert stub.closed == 1
         return stub, lines.lines, [f"{failure.run.name}: {failure.reason}" for failure in failed]
 

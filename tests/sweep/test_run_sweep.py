@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from multitask.config import load_config
+from multitask.sweep.engines.base import Settings
 from multitask.sweep.grid import load_grid
 from multitask.sweep.pool import train_all
 from multitask.sweep.run_sweep import sweep
 from multitask.sweep.sweep_directory import Failure
 from multitask.utils.errors import UserError
 from tests.support.fake_sweep import ALL, GRID, ablate, background, starts, until
+
+LOCAL = {"engine": "local", "settings": Settings(Path("runs/g")), "keep_weights": False}
 
 
 def test_every_run_once_then_a_table_and_a_second_start_skips(grid, capsys):
@@ -34,7 +37,6 @@ def test_every_run_once_then_a_table_and_a_second_start_skips(grid, capsys):
     assert ablate(grid) == 0
     assert "4 of 4 runs are finished already" in capsys.readouterr().out
     assert [len(starts(*run)) for run in ALL] == [1, 1, 1, 1]
-    assert not list(Path("runs/g").rglob("*.claim-*"))
 
 
 def test_the_saved_grid_goes_on_in_the_same_directory(grid, capsys):
@@ -47,7 +49,8 @@ def test_the_saved_grid_goes_on_in_the_same_directory(grid, capsys):
 def test_weights_go_and_the_result_stays(grid):
     assert ablate(grid) == 0
     names = {path.name for path in Path("runs/g/cells/a/seed-1").iterdir()}
-    assert names == {"config.yaml", "figures", "metrics.jsonl", "report.json", "report.md"}
+    results = {"config.yaml", "figures", "metrics.jsonl", "report.json", "report.md", "README.md"}
+    assert names == results | {"run.lock"}
 
 
 def test_keep_weights_keeps_them_through_a_later_start_without_it(grid):
@@ -129,7 +132,8 @@ def test_an_interrupted_sweep_leaves_the_table_to_those_that_go_on(grid, monkeyp
     monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
     grid.with_name("hold").touch()
     both = [background(grid), background(grid)]
-    until(lambda: sum(len(starts(*run)) for run in ALL) == 2)
+    held = [Path(f"runs/g/cells/{cell}/seed-1/metrics.jsonl") for cell in "ab"]
+    until(lambda: all(file.exists() for file in held))
     both[0].send_signal(signal.SIGTERM)
     said, _ = both[0].communicate(timeout=60)
     assert both[0].returncode == 2 and "no table: other processes go on in runs/g" in said
@@ -141,7 +145,7 @@ def test_an_interrupted_sweep_leaves_the_table_to_those_that_go_on(grid, monkeyp
 
 def test_a_failed_run_that_another_process_has_trained_since_is_no_failure(grid):
     def train(runs, progress, failed):
-        train_all(runs, progress, failed, slots=1, keep_weights=False)
+        train_all(runs, progress, failed, **LOCAL)
         failed.append(Failure(runs[1], "killed"))
 
     sweep(load_grid(grid), Path("runs/g"), train, jobs=1)
@@ -162,7 +166,7 @@ def test_the_table_of_a_later_grid_is_left_alone(grid, capsys):
 
 def test_failures_before_an_interruption_are_named(grid):
     def train(runs, progress, failed):
-        train_all(runs[:1], progress, failed, slots=1, keep_weights=False)
+        train_all(runs[:1], progress, failed, **LOCAL)
         failed.append(Failure(runs[1], "the data are bad"))
         raise KeyboardInterrupt
 

@@ -1,14 +1,19 @@
 """What all engines of the registry do, with a stand-in for training: one grid, four runs."""
 
 import ast
+import json
+import os
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from multitask.config.registry import imported
 from multitask.sweep.engines.base import ENGINES
+from tests.conftest import ROOT
 from tests.support.fake_sweep import ALL, alive, background, log_of, processes_of, starts, until
 
 SUBMIT = """
@@ -32,6 +37,65 @@ while engine.running():
 engine.close()
 print([running, codes])
 """
+
+
+TRAINED = """
+base: {root}/configs/cs224n.yaml
+set:
+  data_dir: {data}
+  encoder.name: {encoder}
+  defaults.max_length: 48
+  defaults.max_rows: 24
+  training: {{epochs: 2, precision: fp32, frozen_baseline: false}}
+  tasks.qqp: null
+  tasks.sts: null
+seeds: [1]
+grid:
+  tasks.sst.pooling: [cls, mean, max]
+  training.lr: [1e-4, 1e-3]
+"""
+# of comparison.json, what differs between two trainings of one grid
+TIMES = ("time", "seconds", "_s", "path", "run", "directory", "dir", "date")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, tiny_encoder, course_files) -> Path:
+    """A directory with the grid ``t.yaml`` of six cells, trained in ``local``."""
+    desk = tmp_path_factory.mktemp("desk")
+    text = TRAINED.format(root=ROOT, data=course_files, encoder=tiny_encoder)
+    (desk / "t.yaml").write_text(text)
+    train(desk, "local")
+    return desk
+
+
+def train(desk: Path, engine: str) -> None:
+    arguments = ["ablate", "t.yaml", "--engine", engine, "--output", engine, "--jobs", "2"]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "run_multitask.py"), *arguments, "--cpus-per-run", "1"],
+        cwd=desk,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def without_times(value: object) -> object:
+    """A comparison without times and paths."""
+    if isinstance(value, dict):
+        return {k: without_times(v) for k, v in value.items() if not k.endswith(TIMES)}
+    return list(map(without_times, value)) if isinstance(value, list) else value
+
+
+@pytest.mark.slow
+def test_a_trained_grid_has_the_same_numbers_in_all_engines(engine, trained):
+    if not (trained / engine).exists():
+        train(trained, engine)
+    first, second = (
+        json.loads((trained / name / "comparison.json").read_text()) for name in ("local", engine)
+    )
+    assert len(first["groups"]) == 6
+    assert without_times(first) == without_times(second)
 
 
 def holding(grid: Path, engine: str, monkeypatch) -> tuple[subprocess.Popen[str], Path]:
