@@ -1,4 +1,4 @@
-"""The processes of a sweep: claim a run, train it and finish it, several at once."""
+"""The processes of a sweep: each trains a run, several at once."""
 
 import ctypes
 import os
@@ -8,26 +8,25 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from multitask.sweep.claims import Claim, highest, holder, renewing, try_claim
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.sweep_directory import (
     Failure,
     Run,
-    complete_report,
-    discard_weights,
     error_line,
     mean_score,
 )
+from multitask.utils.errors import TryAgain
 from multitask.utils.files import open_to_append
+from multitask.utils.owner import holder
 from multitask.utils.signals import on_signal
 
 PROGRAM = Path(__file__).parents[2] / "run_multitask.py"
-TICK = 0.5  # seconds between two checks of the processes and claims
+TICK = 0.5  # seconds between two checks of the processes and locks
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -38,13 +37,11 @@ class Child:
 
     Attributes:
         run: the run.
-        claim: the claim on its directory.
         process: its ``train`` command.
         began: the clock when the process started.
     """
 
     run: Run
-    claim: Claim
     process: subprocess.Popen[bytes]
     began: float = field(default_factory=time.monotonic)
 
@@ -60,7 +57,7 @@ class Pool:
         pending: runs that are not started.
         failed: runs that have failed.
         running: runs that are being trained.
-        _waited_for: names of runs that other processes hold, which were printed already.
+        _waited_for: names of runs that other processes own, which were printed already.
     """
 
     slots: int
@@ -73,47 +70,36 @@ class Pool:
 
     def fill(self) -> None:
         """Start pending runs that are free, and drop those that other processes have finished."""
-        held = []
+        owned = {}
         for run in list(self.pending):
             if len(self.running) == self.slots:
-                return
-            if run.finished and not highest(run.directory):
-                self.pending.remove(run)
-                self.progress.settled(run.name, f"{mean_score(run)} (by another process)")
-                continue
-            claim = try_claim(run.directory)
-            if claim is None:
-                held.append(run)
+                break
+            if owner := holder(run.files.lock):
+                owned[run.name] = owner
                 continue
             self.pending.remove(run)
-            if run.finished:  # its process was killed before `_settle`
-                self._settle(run, claim, "finished before")
+            if run.settled:
+                self.progress.settled(run.name, f"{mean_score(run)} (by another process)")
             else:
-                self.running.append(start(run, claim, self.slots))
-        self._say_held(held)
+                self.running.append(start(run, self.slots, keep_weights=self.keep_weights))
+        self._say_owned(owned)
 
     def reap(self) -> None:
-        """Finish the runs whose processes have ended."""
+        """Take down the runs whose processes have ended."""
         for child in list(self.running):
-            run = child.run
-            if child.claim.lost:  # another process works on the run now
-                child.process.kill()
-                child.process.wait()
-                self.running.remove(child)
-                self.pending.append(run)
-                self.progress.say(f"{run.name}: taken over by {holder(run.directory)}")
-                continue
-            code = child.process.poll()
+            run, code = child.run, child.process.poll()
             if code is None:
                 continue
             self.running.remove(child)
-            if code <= 0 and run.finished:  # below 0: killed after it wrote its report
-                self._settle(run, child.claim, f"{time.monotonic() - child.began:.0f} s")
-                continue
-            child.claim.release(done=False)
-            failure = Failure(run, error_line(run.log, code))
-            self.failed.append(failure)
-            self.progress.settled(run.name, f"failed: {failure.reason}; log: {run.log}")
+            if code <= 0 and run.settled:  # below 0: killed when all was done
+                seconds = time.monotonic() - child.began
+                self.progress.settled(run.name, f"{mean_score(run)} ({seconds:.0f} s)")
+            elif code == TryAgain.exit_code or (code < 0 and run.finished):
+                self.pending.append(run)
+            else:
+                failure = Failure(run, error_line(run.log, code))
+                self.failed.append(failure)
+                self.progress.settled(run.name, f"failed: {failure.reason}; log: {run.log}")
 
     def stop(self) -> None:
         """Let every process save its state and end; a second Ctrl-C kills them."""
@@ -126,20 +112,12 @@ class Pool:
             for child in self.running:
                 child.process.kill()
                 child.process.wait()
-                child.claim.release(done=False)
 
-    def _settle(self, run: Run, claim: Claim, how: str) -> None:
-        complete_report(run)
-        if not self.keep_weights:
-            discard_weights(run)
-        claim.release(done=True)
-        self.progress.settled(run.name, f"{mean_score(run)} ({how})")
-
-    def _say_held(self, held: list[Run]) -> None:
-        new = [run for run in held if run.name not in self._waited_for]
+    def _say_owned(self, owned: Mapping[str, str]) -> None:
+        new = {name: owner for name, owner in owned.items() if name not in self._waited_for}
         if new:
-            self._waited_for.update(run.name for run in new)
-            names = ", ".join(f"{run.name} ({holder(run.directory)})" for run in new)
+            self._waited_for.update(new)
+            names = ", ".join(f"{name} ({owner})" for name, owner in new.items())
             self.progress.say(f"held by other processes, to be waited for: {names}")
 
 
@@ -151,40 +129,39 @@ def train_all(
     slots: int,
     keep_weights: bool,
 ) -> None:
-    """Train every run that is not finished, and wait for those that other processes hold.
+    """Train every run that is not finished, and wait for those that other processes own.
 
     Failures are added to ``failed``.
 
     Raises KeyboardInterrupt after every process of this sweep has saved its state and ended.
     """
-    # a finished run with a claim still needs `_settle`, or its process is about to do it
-    pending = [run for run in runs if not run.finished or highest(run.directory)]
+    pending = [run for run in runs if not run.settled]
     progress.skipped(len(runs) - len(pending))
     for run in pending:
         run.log.parent.mkdir(parents=True, exist_ok=True)
     pool = Pool(slots, keep_weights, progress, pending, failed)
     asked: list[bool] = []
-    with renewing(lambda: [child.claim for child in pool.running]):
+    # the loop checks `asked`, as an exception in the middle of a fork would be lost
+    with on_signal(lambda: asked.append(True)):
         try:
-            # the loop checks `asked`, as an exception in the middle of a fork would be lost
-            with on_signal(lambda: asked.append(True)):
-                while True:
-                    pool.reap()
-                    pool.fill()
-                    if not pool.running and not pool.pending:
-                        return
-                    if asked:
-                        raise KeyboardInterrupt
-                    progress.show([(c.run.name, c.run.directory) for c in pool.running])
-                    time.sleep(TICK)
+            while True:
+                pool.reap()
+                pool.fill()
+                if not pool.running and not pool.pending:
+                    return
+                if asked:
+                    raise KeyboardInterrupt
+                progress.show([(c.run.name, c.run.directory) for c in pool.running])
+                time.sleep(TICK)
         finally:
             pool.stop()
 
 
-def start(run: Run, claim: Claim, slots: int) -> Child:
+def start(run: Run, slots: int, *, keep_weights: bool) -> Child:
     """Start a run's process, which resumes from the last checkpoint if there is one."""
-    resume = ["--resume"] if run.files.holds_run else []
-    command = [sys.executable, str(PROGRAM), *run.arguments, *resume]
+    options = [] if keep_weights else ["--discard-weights"]
+    options += ["--resume"] if run.files.holds_run else []
+    command = [sys.executable, str(PROGRAM), *run.arguments, *options]
     when = datetime.now().astimezone().isoformat(timespec="seconds")
     parent = os.getpid()
 
@@ -207,8 +184,7 @@ def start(run: Run, claim: Claim, slots: int) -> Child:
             start_new_session=True,  # Ctrl-C reaches it through `stop` alone
             preexec_fn=die_with_parent,
         )
-    claim.share(parent, process.pid)
-    return Child(run, claim, process)
+    return Child(run, process)
 
 
 def environment(slots: int) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """The directory of a sweep: its runs, with their files, results and errors."""
 
-import shutil
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +8,9 @@ from pathlib import Path
 from multitask.config import Config
 from multitask.config.run_directory import Named, RunDirectory
 from multitask.config.yaml_reader import dump_override
-from multitask.reporting.model_card import write_card
-from multitask.reporting.run_report import write_reports
 from multitask.sweep.grid import Grid
-from multitask.utils.files import ANYWHERE, remove_scraps
+from multitask.utils.file_system import OWNER_LOCK
+from multitask.utils.owner import is_unfinished
 
 
 @dataclass(frozen=True)
@@ -27,12 +25,14 @@ class SweepDirectory:
 
     # the grid that the directory belongs to, including what it extends
     grid = Named("grid.yaml")
-    # the claim of the process that writes the grid or the comparison
-    grid_claim = Named("grid")
+    # the lock of the process that writes the grid or the comparison
+    lock = Named(OWNER_LOCK)
     # what `encoder.kernels: auto` means for all runs
     kernels = Named("grid.kernels")
     # the directory of the runs
     cells = Named("cells")
+    # the lock of the process that trains the probes
+    probes_lock = Named(f"cells/{OWNER_LOCK}")
 
     def run(self, cell: str, seed: int) -> Path:
         """Return the directory of a run."""
@@ -77,7 +77,13 @@ class Run:
 
     @property
     def finished(self) -> bool:
+        """True if there is a report."""
         return self.files.finished
+
+    @property
+    def settled(self) -> bool:
+        """True if the run is finished and its process has done what comes after the report."""
+        return self.finished and not is_unfinished(self.files.lock)
 
 
 @dataclass(frozen=True)
@@ -114,23 +120,6 @@ def finished_cells(grid: Grid, runs: Sequence[Run]) -> dict[str, list[Path]]:
         if run.finished:
             finished[run.cell].append(run.directory)
     return finished
-
-
-def discard_weights(run: Run) -> None:
-    """Remove checkpoints, weights and encoder; the results stay.
-
-    If it is killed, the next start repeats it, because the claim on the run still exists.
-    """
-    for folder in (run.files.checkpoints, run.files.weights, run.files.encoder):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def complete_report(run: Run) -> None:
-    """Write report.md and the card of a run that was killed after writing report.json."""
-    remove_scraps(run.directory, ANYWHERE)
-    if not run.files.markdown_page.is_file():
-        write_reports(run.directory)
-        write_card(run.directory)
 
 
 def mean_score(run: Run) -> str:

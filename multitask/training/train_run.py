@@ -1,6 +1,7 @@
 # Tested by tests/commands/test_train.py
 """One run from start to end: config, data, model, sampler, trainer, evaluation, report."""
 
+import shutil
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
@@ -13,7 +14,7 @@ from multitask.config import Config
 from multitask.config.prepare_run_directory import (
     as_started,
     check_directory,
-    locked,
+    own,
     save_config,
     start_directory,
     write_marker,
@@ -42,11 +43,16 @@ def train(
     *,
     resume: bool = False,
     overwrite: bool = False,
+    discard: bool = False,
     say: Callable[[str], None] = tqdm.write,
 ) -> Path:
     """Train, evaluate and report one run; return its directory.
 
+    This process owns the directory from the start to the end. ``discard`` removes the weights at
+    the end.
+
     Raises:
+        Busy: another process trains in the directory.
         UserError: bad input, or a loss that is not finite.
         Interrupted: a signal stopped the run; it can be resumed.
     """
@@ -59,22 +65,25 @@ def train(
         run = RunDirectory(run_dir)
         check = partial(check_directory, run_dir, resume=resume, overwrite=overwrite)
         distributed.on_first(check)
+        distributed.on_first(lambda: held.enter_context(own(run)))
         plan = set_up(as_started(config, run) if resume else config, device, say)
         check_kernels(plan)
         resolved = plan.config.with_labels(plan.data.label_values())
         resolved = resolved.with_kernels(plan.model.encoder.kernels)
 
         def start() -> Left:
-            held.enter_context(locked(run_dir))
             check()  # again: loading takes a while
             left = examine(resolved, plan, run, say) if resume else Left()
             if left.finished:
                 complete_pages(run)
                 return left
-            locked_place, started = run_dir.stat().st_ino, checksums(plan)
-            start_directory(resolved, resume=resume, overwrite=overwrite, started=started)
-            if run_dir.stat().st_ino != locked_place:  # a new directory: lock that too
-                held.enter_context(locked(run_dir))
+            start_directory(
+                resolved,
+                resume=resume,
+                overwrite=overwrite,
+                held=held,
+                started=checksums(plan),
+            )
             mend(run, left.checkpoint)
             return left
 
@@ -84,6 +93,8 @@ def train(
         else:
             report = _train(plan, resolved, left, resume=resume, say=say)
             say(terminal_table(report))
+        if discard:
+            distributed.on_first(partial(discard_weights, run))
         say(f"for the browser: {run.html_page}")
         say(f"report: {run.markdown_page}")
     return run_dir
@@ -145,6 +156,12 @@ def keep_loadable(plan: Plan, config: Config, trainer: Trainer) -> None:
     if not is_intact(run.encoder):
         warn(f"{run.encoder} was changed while the run trained: it is written again")
         save_encoder(plan, run)
+
+
+def discard_weights(run: RunDirectory) -> None:
+    """Remove checkpoints, weights and encoder of a finished run; the results stay."""
+    for folder in (run.checkpoints, run.weights, run.encoder):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _silent(line: str) -> None:
