@@ -1,8 +1,8 @@
 """Who owns a directory: one process at a time, known to all others by a lock on a file in it.
 
 - The system frees the lock when its process ends, however it ends. A suspended process keeps it.
-- The file has the name of the process. The name is removed when the work ends without an exception,
-  so a free lock with a name was left by a process that was killed or has failed.
+- The file has the name of the process. The process removes its name at the end, also after a
+  UserError. So a name without a lock is that of a process that was killed or has failed.
 - The file stays in a directory with content: if it were deleted, two processes could each lock a
   file of this name.
 """
@@ -58,6 +58,9 @@ def owned(
     try:
         yield
         _remove_name(lock_file)
+    except UserError:  # refused, or what it did is saved: nothing is half done
+        _remove_name(lock_file)
+        raise
     finally:
         _remove_empty(lock_file, made)
         lock.release()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import run_multitask
+from multitask.utils.owner import holder
 from tests.conftest import ROOT
 
 FAKE = ROOT / "tests" / "support" / "fake_trainer.py"
@@ -22,9 +23,9 @@ cells: {{a: {{}}, b: {{training.epochs: 3}}}}
 DRIVER = """
 import sys
 from pathlib import Path
-from multitask.sweep import claims, pool
+from multitask.sweep import pool
 from tests.support import comparison_stand_in
-pool.PROGRAM, pool.TICK, claims.RENEW_EVERY = Path(sys.argv[1]), 0.02, 0.05
+pool.PROGRAM, pool.TICK = Path(sys.argv[1]), 0.02
 for name in ("compare", "score_tables"):
     sys.modules[f"multitask.reporting.comparison.{name}"] = comparison_stand_in
 import run_multitask
@@ -63,5 +64,19 @@ def until(condition: Callable[[], object]) -> None:
     raise AssertionError("it never came to that")
 
 
-def claim_of(cell: str, seed: int, number: int = 1) -> Path:
-    return Path(f"runs/g/cells/{cell}/seed-{seed}.claim-{number}")
+def lock_of(cell: str, seed: int) -> Path:
+    return Path(f"runs/g/cells/{cell}/seed-{seed}/owner.lock")
+
+
+def trainer_of(cell: str, seed: int) -> int:
+    """The number of the process that trains a run."""
+    until(lambda: holder(lock_of(cell, seed)))
+    return int(lock_of(cell, seed).read_text().rpartition("process ")[2])
+
+
+def is_alive(pid: int) -> bool:
+    """True if a process runs, and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False

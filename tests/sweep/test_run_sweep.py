@@ -14,6 +14,7 @@ from multitask.sweep.pool import train_all
 from multitask.sweep.run_sweep import sweep
 from multitask.sweep.sweep_directory import Failure
 from multitask.utils.errors import UserError
+from multitask.utils.files import entries
 from tests.support.fake_sweep import ALL, GRID, ablate, background, starts, until
 
 
@@ -34,7 +35,7 @@ def test_every_run_once_then_a_table_and_a_second_start_skips(grid, capsys):
     assert ablate(grid) == 0
     assert "4 of 4 runs are finished already" in capsys.readouterr().out
     assert [len(starts(*run)) for run in ALL] == [1, 1, 1, 1]
-    assert not list(Path("runs/g").rglob("*.claim-*"))
+    assert all(lock.read_text() == "" for lock in Path("runs/g").rglob("owner.lock"))
 
 
 def test_the_saved_grid_goes_on_in_the_same_directory(grid, capsys):
@@ -46,7 +47,7 @@ def test_the_saved_grid_goes_on_in_the_same_directory(grid, capsys):
 
 def test_weights_go_and_the_result_stays(grid):
     assert ablate(grid) == 0
-    names = {path.name for path in Path("runs/g/cells/a/seed-1").iterdir()}
+    names = {path.name for path in entries(Path("runs/g/cells/a/seed-1"))}
     assert names == {"config.yaml", "figures", "metrics.jsonl", "report.json", "report.md"}
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from multitask.sweep.sweep_directory import Run, discard_weights, error_line, mean_score
+from multitask.sweep.sweep_directory import Run, error_line, mean_score
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,12 @@ def test_a_run_is_finished_with_its_report(mean, words, tmp_path):
     assert run.name == "mean seed 3" and run.log == tmp_path / "logs" / "seed-3.log"
 
 
-def test_only_what_predicting_and_resuming_need_is_removed(tmp_path):
-    for name in ("checkpoints", "weights", "encoder", "figures"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").touch()
-    for _ in range(2):  # a kill in between: the next start does it again
-        discard_weights(a_run(tmp_path))
-        assert [path.name for path in tmp_path.iterdir()] == ["figures"]
+def test_a_finished_run_is_settled_when_its_process_has_ended_without_a_kill(tmp_path):
+    run = a_run(tmp_path)
+    assert not run.settled
+    (tmp_path / "report.json").touch()
+    assert run.settled  # of an older version, without a lock
+    (tmp_path / "owner.lock").write_text("host a, process 1")
+    assert not run.settled
+    (tmp_path / "owner.lock").write_text("")
+    assert run.settled
