@@ -89,12 +89,12 @@ class Pool:
                 break
             if holder(attempt.run.files.lock):
                 held.append(attempt.run)
-            elif attempt.run.complete or time.monotonic() >= attempt.not_before:
+            elif attempt.run.settled or time.monotonic() >= attempt.not_before:
                 chosen.append(attempt)
         jobs = []
         for attempt in chosen:
             self.pending.remove(attempt)
-            if attempt.run.complete:
+            if attempt.run.settled:
                 self._settle(attempt.run, "by another process")
                 continue
             open_to_append(attempt.run.log).close()  # raises UserError for a link
@@ -188,7 +188,7 @@ def train_all(
             Ctrl-C kills those of this machine.
         UserError: the engine is not installed, or cannot run the jobs.
     """
-    pending = [Attempt(run) for run in runs if not run.complete]
+    pending = [Attempt(run) for run in runs if not run.settled]
     progress.skipped(len(runs) - len(pending))
     if not pending:
         return
@@ -203,9 +203,9 @@ def train_all(
         pending=pending,
     )
     asked: list[bool] = []
-    try:
-        # the loop checks `asked`, as an exception in the middle of a fork would be lost
-        with on_signal(lambda: asked.append(True)):
+    # the loop checks `asked`, as an exception in the middle of a fork would be lost
+    with on_signal(lambda: asked.append(True)):
+        try:
             pool.attach()
             while not asked:
                 pool.reap()
@@ -217,12 +217,12 @@ def train_all(
                     return
                 pool.show()
                 time.sleep(TICK)
-        raise KeyboardInterrupt
-    except BaseException:
-        pool.stop()
-        raise
-    finally:
-        pool.engine.close()
+            raise KeyboardInterrupt
+        except BaseException:
+            pool.stop()
+            raise
+        finally:
+            pool.engine.close()
 
 
 def variables(directory: Path) -> dict[str, str]:
