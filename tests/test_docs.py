@@ -161,6 +161,18 @@ def test_commands_of_a_page_run_in_order(page, desk, six_layers, capsys):
         )
 
 
+ON_ENGINES = [line for page in PAGES for line in commands(page) if "--engine" in line]
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("command", dict.fromkeys(ON_ENGINES))
+def test_commands_with_an_engine_run(command, desk, six_layers):
+    """Where the engines are installed only after the slow tests, as in CI."""
+    if needs_more(command):
+        pytest.skip("its engine is not here")
+    assert run_multitask.main(shortened(command, six_layers)) == 0
+
+
 def test_the_readmes_table_names_commands_and_configs_that_there_are():
     rows = re.findall(r"^\| .* \| `(.*)` \| \[.*\) \|$", PAGES[0].read_text(), re.MULTILINE)
     assert len(rows) > 15

@@ -25,8 +25,9 @@ DRIVER = """
 import sys
 from pathlib import Path
 from multitask.sweep import pool
+from multitask.sweep.engines import slurm
 from tests.support import comparison_stand_in
-pool.PROGRAM, pool.TICK, pool.PAUSE = Path(sys.argv[1]), 0.02, 0.1
+pool.PROGRAM, pool.TICK, pool.PAUSE, slurm.POLL = Path(sys.argv[1]), 0.02, 0.1, 0.2
 for name in ("compare", "score_tables"):
     sys.modules[f"multitask.reporting.comparison.{name}"] = comparison_stand_in
 import run_multitask

@@ -2,7 +2,7 @@
 # Run a command with a real SLURM of one node, for tests: tests/support/slurm.sh COMMAND ...
 # It installs Debian's packages if they are missing, starts munged, slurmctld and slurmd in a new
 # directory, sets SLURM_CONF for the command, and ends the three daemons after it. Without root or
-# apt it says so and runs the command without SLURM. A host needs the ports 16817 and 16818.
+# apt it says so and runs the command without SLURM.
 set -eu
 packages="slurmctld slurmd slurm-client munge"
 
@@ -25,6 +25,7 @@ fi
 directory=$(mktemp -d "${TMPDIR:-/tmp}/slurm-XXXXXX")
 host=$(hostname -s)
 cores=$(nproc --all)
+port=$((20000 + RANDOM % 10000))  # so that two of these do not meet
 
 end() {
   for daemon in slurmd slurmctld munged; do
@@ -53,8 +54,8 @@ SlurmdUser=$(id -un)
 AuthType=auth/munge
 AuthInfo=socket=$directory/munge.socket
 CryptoType=crypto/munge
-SlurmctldPort=16817
-SlurmdPort=16818
+SlurmctldPort=$port
+SlurmdPort=$((port + 1))
 StateSaveLocation=$directory/state
 SlurmdSpoolDir=$directory/spool
 SlurmctldPidFile=$directory/slurmctld.pid

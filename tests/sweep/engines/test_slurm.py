@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,24 +18,8 @@ from multitask.sweep.engines import slurm
 from multitask.sweep.engines.base import Job, Settings
 from multitask.sweep.engines.slurm import Slurm
 from multitask.utils.errors import UserError
-from tests.support.fake_sweep import until
-
-# a run, as an engine sees it: it saves and ends with 75 on SIGTERM, and ends with the code in `go`
-RUN = """
-import os, signal, sys, time
-from pathlib import Path
-directory = Path(sys.argv[1])
-def save(*_):
-    print("saved", flush=True)
-    sys.exit(75)
-signal.signal(signal.SIGTERM, save)
-directory.mkdir(exist_ok=True)
-print("begun", os.environ.get("OF_THE_JOB"), os.environ["OMP_NUM_THREADS"], flush=True)
-while not (directory / "go").exists():
-    time.sleep(0.05)
-code = int((directory / "go").read_text())
-os.kill(os.getpid(), -code) if code < 0 else sys.exit(code)
-"""
+from tests.support.engine_jobs import begun, job_of, let_end
+from tests.support.fake_sweep import ALL, background, starts, until
 
 
 @pytest.fixture
@@ -48,21 +31,8 @@ def jobs(tmp_path: Path) -> list[Job]:
     return [job_of(sweep, name) for name in names]
 
 
-def job_of(sweep: Path, name: str) -> Job:
-    directory = sweep / name
-    command = (sys.executable, "-c", RUN, str(directory))
-    log = sweep / f"{name}.log"
-    return Job(name, command, log, directory, {"OF_THE_JOB": f"a 'word' of {name}"})
-
-
-def engine_of(jobs: list[Job], **more: object) -> Slurm:
-    return Slurm(Settings(jobs[0].directory.parent, **more))
-
-
-def let_end(job: Job, code: int = 0) -> None:
-    job.directory.mkdir(exist_ok=True)
-    (job.directory / "next").write_text(str(code))
-    (job.directory / "next").rename(job.directory / "go")
+def engine_of(of_the_sweep: list[Job], **more: object) -> Slurm:
+    return Slurm(Settings(of_the_sweep[0].directory.parent, **more))
 
 
 # --- with stand-ins ---
@@ -207,7 +177,7 @@ def test_queued_tasks_are_cancelled_and_running_ones_get_sigterm(jobs, programs)
 
 
 @pytest.mark.parametrize(
-    ("code", "expected"), [(0, 0), (2, 2), (-9, -9), (-15, -15), (75, None), (128, 128)]
+    ("code", "expected"), [(0, 0), (2, 2), (-9, -9), (-10, -10), (75, None), (128, 128)]
 )
 def test_the_script_writes_log_and_code_or_queues_the_job_again(
     code, expected, jobs, programs, tmp_path, monkeypatch
@@ -285,10 +255,6 @@ def codes_of(engine: Slurm, number: int) -> dict[str, int]:
     codes: dict[str, int] = {}
     until(lambda: codes.update(engine.ended()) or len(codes) >= number)
     return codes
-
-
-def begun(job: Job, times: int = 1) -> Callable[[], bool]:
-    return lambda: job.log.exists() and job.log.read_text().count("\nbegun ") >= times
 
 
 def state_of(task: str) -> str:
@@ -388,3 +354,22 @@ def test_a_job_that_slurm_killed_is_lost_and_can_be_submitted_again(jobs, cluste
 def test_sbatchs_own_words_are_in_the_error(jobs, cluster):
     with pytest.raises(UserError, match="invalid partition specified: nowhere"):
         engine_of(jobs, slurm={"partition": "nowhere"}).submit(jobs)
+
+
+@pytest.mark.engines
+def test_detach_submits_and_writes_the_table_and_the_next_start_waits(grid, cluster, monkeypatch):
+    hold = grid.with_name("hold")
+    hold.touch()
+    monkeypatch.setenv("FAKE_HOLD", str(hold))
+    command = (grid, "--engine", "slurm", "--jobs", 2)
+    detached = background(*command, "--detach")
+    said, _ = detached.communicate(timeout=60)
+    assert detached.returncode == 0, said
+    assert "4 runs are in the queue of slurm" in said
+    until(lambda: starts("a", 1) and starts("b", 1))
+    waiting = background(*command)
+    hold.unlink()
+    said, _ = waiting.communicate(timeout=120)
+    assert waiting.returncode == 0, said
+    assert [len(starts(*run)) for run in ALL] == [1, 1, 1, 1]
+    assert "written: runs/g/table.md" in said
