@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +23,7 @@ from multitask.sweep.sweep_directory import (
 )
 from multitask.utils.errors import TryAgain
 from multitask.utils.files import open_to_append
-from multitask.utils.owner import holder
+from multitask.utils.owner import Busy, holder, owned
 from multitask.utils.signals import on_signal
 
 PROGRAM = Path(__file__).parents[2] / "run_multitask.py"
@@ -38,11 +39,13 @@ class Child:
     Attributes:
         run: the run.
         process: its ``train`` command.
+        held: the lock that keeps other sweeps from starting it, too.
         began: the clock when the process started.
     """
 
     run: Run
     process: subprocess.Popen[bytes]
+    held: ExitStack
     began: float = field(default_factory=time.monotonic)
 
 
@@ -70,19 +73,19 @@ class Pool:
 
     def fill(self) -> None:
         """Start pending runs that are free, and drop those that other processes have finished."""
-        owned = {}
+        owners = {}
         for run in list(self.pending):
             if len(self.running) == self.slots:
                 break
-            if owner := holder(run.files.lock):
-                owned[run.name] = owner
-                continue
-            self.pending.remove(run)
             if run.settled:
+                self.pending.remove(run)
                 self.progress.settled(run.name, f"{mean_score(run)} (by another process)")
-            else:
-                self.running.append(start(run, self.slots, keep_weights=self.keep_weights))
-        self._say_owned(owned)
+            elif owner := run.owner:
+                owners[run.name] = owner
+            elif child := self._start(run):
+                self.pending.remove(run)
+                self.running.append(child)
+        self._say_owned(owners)
 
     def reap(self) -> None:
         """Take down the runs whose processes have ended."""
@@ -91,6 +94,7 @@ class Pool:
             if code is None:
                 continue
             self.running.remove(child)
+            child.held.close()
             if code <= 0 and run.settled:  # below 0: killed when all was done
                 seconds = time.monotonic() - child.began
                 self.progress.settled(run.name, f"{mean_score(run)} ({seconds:.0f} s)")
@@ -112,9 +116,22 @@ class Pool:
             for child in self.running:
                 child.process.kill()
                 child.process.wait()
+                child.held.close()
 
-    def _say_owned(self, owned: Mapping[str, str]) -> None:
-        new = {name: owner for name, owner in owned.items() if name not in self._waited_for}
+    def _start(self, run: Run) -> Child | None:
+        """Start a run; return None if another process was faster."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(owned(run.start_lock, "starts the run"))
+            except Busy:
+                return None
+            if run.settled or holder(run.files.lock):
+                return None
+            process = start(run, self.slots, keep_weights=self.keep_weights)
+            return Child(run, process, held.pop_all())
+
+    def _say_owned(self, owners: Mapping[str, str]) -> None:
+        new = {name: owner for name, owner in owners.items() if name not in self._waited_for}
         if new:
             self._waited_for.update(new)
             names = ", ".join(f"{name} ({owner})" for name, owner in new.items())
@@ -157,7 +174,7 @@ def train_all(
             pool.stop()
 
 
-def start(run: Run, slots: int, *, keep_weights: bool) -> Child:
+def start(run: Run, slots: int, *, keep_weights: bool) -> subprocess.Popen[bytes]:
     """Start a run's process, which resumes from the last checkpoint if there is one."""
     options = [] if keep_weights else ["--discard-weights"]
     options += ["--resume"] if run.files.holds_run else []
@@ -175,7 +192,7 @@ def start(run: Run, slots: int, *, keep_weights: bool) -> Child:
     with open_to_append(run.log) as log:
         line = f"# start {when} on {socket.gethostname()}: {shlex.join(command)}\n"
         log.write(line.encode(errors="surrogateescape"))  # a path may not be UTF-8
-        process = subprocess.Popen(
+        return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -184,7 +201,6 @@ def start(run: Run, slots: int, *, keep_weights: bool) -> Child:
             start_new_session=True,  # Ctrl-C reaches it through `stop` alone
             preexec_fn=die_with_parent,
         )
-    return Child(run, process)
 
 
 def environment(slots: int) -> dict[str, str]:
