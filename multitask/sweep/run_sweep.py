@@ -20,7 +20,7 @@ from multitask.sweep.same_kernels import choose_kernels
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, plan_runs
 from multitask.utils.errors import UserError
 from multitask.utils.files import entries, remove_scraps, write_text
-from multitask.utils.owner import holder, owned
+from multitask.utils.owner import owned
 from multitask.utils.signals import on_signal
 
 
@@ -66,7 +66,7 @@ def sweep(
         failed = [failure for failure in failed if not failure.run.finished]  # tried again since
         if directory.grid.read_text(encoding="utf-8") != text:
             print(f"no table: another process has begun another grid in {output}")
-        elif stopped and any(holder(run.files.lock) for run in runs):
+        elif stopped and any(run.owner for run in runs):
             print(f"no table: other processes go on in {output} and write it")
         else:
             write_table(grid, runs, output, failed)

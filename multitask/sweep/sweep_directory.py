@@ -10,7 +10,7 @@ from multitask.config.run_directory import Named, RunDirectory
 from multitask.config.yaml_reader import dump_override
 from multitask.sweep.grid import Grid
 from multitask.utils.file_system import OWNER_LOCK
-from multitask.utils.owner import is_unfinished
+from multitask.utils.owner import holder, is_unfinished
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,16 @@ class Run:
     def log(self) -> Path:
         """The output of the run's process, over all starts."""
         return self.directory.parent / "logs" / f"{self.directory.name}.log"  # no match for seed-*
+
+    @property
+    def start_lock(self) -> Path:
+        """The lock of the sweep that has started the run: its process needs a while to own it."""
+        return self.log.with_suffix(".lock")
+
+    @property
+    def owner(self) -> str | None:
+        """The name of the process that trains the run, or of the sweep that has started it."""
+        return holder(self.files.lock) or holder(self.start_lock)
 
     @property
     def finished(self) -> bool:
