@@ -234,9 +234,10 @@ def refused(
     """
     from tests.support.messages import complaint
 
-    def run(*arguments: object) -> str:
+    def run(*arguments: object, code: int = 2) -> str:
         before = (tmp_path / "run").exists()
-        line = complaint(capsys, ROOT / "configs" / "cs224n.yaml", *tiny_overrides, *arguments)
+        words = [ROOT / "configs" / "cs224n.yaml", *tiny_overrides, *arguments]
+        line = complaint(capsys, *words, code=code)
         assert (tmp_path / "run").exists() == before
         return line
 

@@ -1,8 +1,8 @@
 """Prepare a run directory: never overwrite other files, resume only with the same config."""
 
-import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from multitask.config import Config
@@ -15,11 +15,11 @@ from multitask.utils.file_system import check_no_volume_in
 from multitask.utils.files import (
     ANYWHERE,
     entries,
-    hold,
     remove_scraps,
     replacing,
     text_digest,
 )
+from multitask.utils.owner import owned
 
 
 def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
@@ -31,7 +31,7 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
         return
     if not run_dir.is_dir():
         raise UserError(f"{run_dir} is a file: choose another output_dir=DIR")
-    filled = any(path != run.lock for path in entries(run_dir))
+    filled = bool(entries(run_dir))
     if filled and not run.marker.exists():
         raise UserError(f"{run_dir} is not empty and holds no run: choose another output_dir=DIR")
     # a run that was killed before its first step can be started again
@@ -51,18 +51,9 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
         run.check_folder(folder)
 
 
-@contextlib.contextmanager
-def locked(run_dir: Path) -> Iterator[None]:
-    """Make the run directory and lock it for the block, against other processes of this host.
-
-    Raises UserError if another process trains in it.
-    """
-    run_dir.mkdir(parents=True, exist_ok=True)
-    with hold(run_dir) as ours:
-        if not ours:
-            message = "another process trains there: wait for it, or choose another output_dir=DIR"
-            raise UserError(f"{run_dir}: {message}")
-        yield
+def own(run: RunDirectory) -> AbstractContextManager[None]:
+    """Own a run directory during a block. Raises Busy if another process trains in it."""
+    return owned(run.lock, "trains there")
 
 
 def check_no_run(directory: Path) -> None:
@@ -96,12 +87,18 @@ def check_distinct(run_dirs: Sequence[Path]) -> None:
 
 
 def start_directory(
-    config: Config, *, resume: bool, overwrite: bool, started: StartedWith | None = None
+    config: Config,
+    *,
+    resume: bool,
+    overwrite: bool,
+    held: ExitStack,
+    started: StartedWith | None = None,
 ) -> Path:
     """Make the run directory and save the resolved config in it.
 
-    ``started`` are checksums of what the run is started with. A kill leaves the old run, the new
-    run, or a directory in which the same command can start.
+    ``started`` are checksums of what the run is started with; ``held`` gets the lock of a new
+    directory. A kill leaves the old run, the new run, or a directory in which the same command can
+    start.
     """
     run_dir = Path(config.output_dir)
     place = run_dir.resolve()  # replace the directory behind a link, not the link
@@ -111,7 +108,7 @@ def start_directory(
     remove_scraps(place.parent)
     if overwrite:
         with replacing(place) as made:
-            made.mkdir()
+            held.enter_context(own(RunDirectory(made)))  # before others see it
             _begin(config, RunDirectory(made), started)
     elif not (resume and run.holds_run):  # a resume saves the config once it has succeeded
         _begin(config, run, started)

@@ -15,6 +15,7 @@ from multitask.config.saved.base import read_saved
 from multitask.config.saved.report_model import Baselines, RunReport
 from multitask.config.saved.run_files import AllBaselines, BestSteps
 from multitask.utils.errors import UserError, check_regular, warn
+from multitask.utils.file_system import OWNER_LOCK
 from multitask.utils.files import (
     file_digest,
     finish_replacing,
@@ -25,6 +26,7 @@ from multitask.utils.files import (
     write_digests,
     write_text,
 )
+from multitask.utils.owner import holder
 
 CHECKPOINT = re.compile(r"step-(\d{8,})\+*")  # its name; see `RunDirectory.checkpoint`
 
@@ -54,7 +56,7 @@ class RunDirectory:
     # the first file that a run writes; without it a directory is not a run
     marker = Named("run.json")
     # the lock of the process that trains the run
-    lock = Named("run.lock")
+    lock = Named(OWNER_LOCK)
     # the resolved config
     config = Named("config.yaml")
     # the checksums of the config, the log, the best steps, the predictions and so on
@@ -333,11 +335,9 @@ def open_run(run_dir: str | os.PathLike[str]) -> RunDirectory:
 
 def check_not_replaced(run: RunDirectory) -> None:
     """Raise UserError if another process trains the run, or another one in its place, from new."""
-    if run.holds_run and not run.best.is_file():
-        with hold(run.path) as free:
-            if not free:
-                message = "another process replaces the run (--overwrite) or has just begun it"
-                raise UserError(f"{run.path}: {message}: wait until it has evaluated")
+    if run.holds_run and not run.best.is_file() and (name := holder(run.lock)):
+        message = "another process replaces the run (--overwrite) or has just begun it"
+        raise UserError(f"{run.path}: {message} ({name}): wait until it has evaluated")
 
 
 def load_saved_config(

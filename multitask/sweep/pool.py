@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from multitask.sweep.sweep_directory import Failure, Run, error_line, mean_score
 from multitask.utils.errors import TryAgain
 from multitask.utils.files import open_to_append
 from multitask.utils.names import KERNELS_VARIABLE, SWEEP_VARIABLE
-from multitask.utils.owner import holder
+from multitask.utils.owner import Busy, holder, owned
 from multitask.utils.signals import on_signal
 
 PROGRAM = Path(__file__).parents[2] / "run_multitask.py"
@@ -33,6 +34,7 @@ class Attempt:
         ended: the clock when its command ended last.
         restarts: how often it was submitted again after a signal or a lost node.
         not_before: the clock when it may be submitted again.
+        held: the lock that keeps other sweeps from starting it, too.
     """
 
     run: Run
@@ -40,6 +42,18 @@ class Attempt:
     ended: float = 0.0
     restarts: int = 0
     not_before: float = 0.0
+    held: ExitStack = field(default_factory=ExitStack)
+
+    def take(self) -> bool:
+        """Lock the start of the run until its end; return False if another sweep was faster."""
+        try:
+            self.held.enter_context(owned(self.run.start_lock, "starts the run"))
+        except Busy:
+            return False
+        if self.run.settled or holder(self.run.files.lock):
+            self.held.close()
+            return False
+        return True
 
 
 @dataclass
@@ -87,16 +101,20 @@ class Pool:
         for attempt in self.pending:
             if len(chosen) == slots:
                 break
-            if holder(attempt.run.files.lock):
+            if not attempt.run.settled and attempt.run.owner:
                 held.append(attempt.run)
-            elif attempt.run.complete or time.monotonic() >= attempt.not_before:
+            elif attempt.run.settled or time.monotonic() >= attempt.not_before:
                 chosen.append(attempt)
         jobs = []
         for attempt in chosen:
-            self.pending.remove(attempt)
-            if attempt.run.complete:
+            if attempt.run.settled:
+                self.pending.remove(attempt)
                 self._settle(attempt.run, "by another process")
                 continue
+            # a queue may have more runs than a process may open files, and knows what it has
+            if not self.engine.queues and not attempt.take():
+                continue
+            self.pending.remove(attempt)
             open_to_append(attempt.run.log).close()  # raises UserError for a link
             attempt.began = time.monotonic()
             self.running[attempt.run.name] = attempt
@@ -108,7 +126,9 @@ class Pool:
     def reap(self) -> None:
         """See to the runs that have ended."""
         for name, code in self.engine.ended().items():
-            self._see_to(self.running.pop(name), code)
+            attempt = self.running.pop(name)
+            attempt.held.close()
+            self._see_to(attempt, code)
         for attempt in list(self.late):
             if attempt.run.finished:
                 self.late.remove(attempt)
@@ -155,7 +175,7 @@ class Pool:
         new = [run for run in held if run.name not in self.waited_for]
         if new:
             self.waited_for.update(run.name for run in new)
-            names = ", ".join(f"{run.name} ({holder(run.files.lock)})" for run in new)
+            names = ", ".join(f"{run.name} ({run.owner})" for run in new)
             self.progress.say(f"held by other processes, to be waited for: {names}")
 
     def _job(self, run: Run) -> Job:
@@ -188,7 +208,7 @@ def train_all(
             Ctrl-C kills those of this machine.
         UserError: the engine is not installed, or cannot run the jobs.
     """
-    pending = [Attempt(run) for run in runs if not run.complete]
+    pending = [Attempt(run) for run in runs if not run.settled]
     progress.skipped(len(runs) - len(pending))
     if not pending:
         return
@@ -203,9 +223,9 @@ def train_all(
         pending=pending,
     )
     asked: list[bool] = []
-    try:
-        # the loop checks `asked`, as an exception in the middle of a fork would be lost
-        with on_signal(lambda: asked.append(True)):
+    # the loop checks `asked`, as an exception in the middle of a fork would be lost
+    with on_signal(lambda: asked.append(True)):
+        try:
             pool.attach()
             while not asked:
                 pool.reap()
@@ -217,12 +237,14 @@ def train_all(
                     return
                 pool.show()
                 time.sleep(TICK)
-        raise KeyboardInterrupt
-    except BaseException:
-        pool.stop()
-        raise
-    finally:
-        pool.engine.close()
+            raise KeyboardInterrupt
+        except BaseException:
+            pool.stop()
+            raise
+        finally:
+            pool.engine.close()
+            for attempt in pool.running.values():
+                attempt.held.close()
 
 
 def variables(directory: Path) -> dict[str, str]:

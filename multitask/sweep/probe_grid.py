@@ -25,7 +25,6 @@ from multitask.models.build import initial_model
 from multitask.models.head_checks import check_head
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import TaskModule
-from multitask.sweep.claims import exclusive, holder
 from multitask.sweep.grid import PROBED, Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, mean_score
@@ -45,6 +44,7 @@ from multitask.training.setup import Plan, set_up
 from multitask.utils.device import pick_device
 from multitask.utils.errors import NotFinite
 from multitask.utils.files import ANYWHERE, remove_scraps
+from multitask.utils.owner import owned
 from multitask.utils.versions import git_revision
 
 OTHER_POOLING = "a probe is scored with the pooling that it trains on: leave this out"
@@ -98,11 +98,12 @@ def probe_all(
         UserError: bad data or encoder, or a cell that cannot be probed; before any training.
     """
 
-    def waiting() -> None:
-        progress.say(f"{output} is held by {holder(output / 'probes')}: waiting for it")
+    def waiting(name: str) -> None:
+        progress.say(f"{output} is held by another process ({name}): waiting for it")
 
-    with exclusive(output / "probes", waiting):
-        remove_scraps(SweepDirectory(output).cells, ANYWHERE)  # also of finished runs
+    directory = SweepDirectory(output)
+    with owned(directory.probes_lock, "trains the probes", waiting=waiting):
+        remove_scraps(directory.cells, ANYWHERE)  # also of finished runs
         pending = [run for run in runs if not run.finished]
         progress.skipped(len(runs) - len(pending))
         if pending:

@@ -2,7 +2,7 @@
 
 Each run is a ``train`` command in its own process and directory ``cells/CELL/seed-N``; the runs of
 a probe grid are composed in this process (``probe_grid``). Any number of processes and machines may
-work on one output directory: the ``train`` command locks its run directory (``utils/owner.py``).
+work on one output directory: the ``train`` process owns its run directory (see ``owner``).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,13 @@ from multitask.config.run_directory import open_run
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
 from multitask.sweep.ablation_table import check_tables, write_table
-from multitask.sweep.claims import exclusive, is_claim
 from multitask.sweep.grid import Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.same_kernels import choose_kernels
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, plan_runs
 from multitask.utils.errors import UserError
 from multitask.utils.files import entries, remove_scraps, write_text
-from multitask.utils.owner import holder
+from multitask.utils.owner import owned
 from multitask.utils.signals import on_signal
 
 
@@ -48,9 +47,9 @@ def sweep(
     runs = plan_runs(grid, output)
     check = partial(_check, grid, output, runs)
     check()
-    output.mkdir(parents=True, exist_ok=True)
     text, directory = dump_yaml(grid.resolved), SweepDirectory(output)
-    with exclusive(directory.grid_claim):
+    own = partial(owned, directory.lock, "writes the table", waiting=_say_waiting)
+    with own():
         check()  # again: another process may have been faster
         remove_scraps(output)
         write_text(directory.grid, text)
@@ -63,11 +62,11 @@ def sweep(
                 train(runs, progress, failed)
         except KeyboardInterrupt:
             stopped = True
-    with exclusive(directory.grid_claim):
+    with own():
         failed = [failure for failure in failed if not failure.run.finished]  # tried again since
         if directory.grid.read_text(encoding="utf-8") != text:
             print(f"no table: another process has begun another grid in {output}")
-        elif stopped and any(holder(run.files.lock) for run in runs):
+        elif stopped and any(run.owner for run in runs):
             print(f"no table: other processes go on in {output} and write it")
         else:
             write_table(grid, runs, output, failed)
@@ -95,10 +94,7 @@ def _check_output(output: Path) -> None:
         return
     if not output.is_dir():
         raise UserError(f"{output} is a file: choose another --output DIR")
-    directory = SweepDirectory(output)
-    # a process that is about to write grid.yaml has a claim on it
-    others = [path for path in entries(output) if not is_claim(path, directory.grid_claim)]
-    if others and not directory.grid.is_file():
+    if entries(output) and not SweepDirectory(output).grid.is_file():
         raise UserError(f"{output} is not empty and holds no ablation: choose another --output DIR")
 
 
@@ -121,6 +117,10 @@ def _check_saved(runs: Sequence[Run]) -> None:
                 f"cell {run.name}: {run.directory} was trained with another config: {differing}; "
                 "take the change back, name the cell otherwise, or choose another --output DIR"
             )
+
+
+def _say_waiting(name: str) -> None:
+    print(f"another process writes the grid or the table ({name}): waiting for it", flush=True)
 
 
 def _interrupt() -> None:

@@ -9,6 +9,8 @@ from multitask.config import Config
 from multitask.config.run_directory import Named, RunDirectory
 from multitask.config.yaml_reader import dump_override
 from multitask.sweep.grid import Grid
+from multitask.utils.file_system import OWNER_LOCK
+from multitask.utils.owner import holder, is_unfinished
 
 
 @dataclass(frozen=True)
@@ -23,12 +25,14 @@ class SweepDirectory:
 
     # the grid that the directory belongs to, including what it extends
     grid = Named("grid.yaml")
-    # the claim of the process that writes the grid or the comparison
-    grid_claim = Named("grid")
+    # the lock of the process that writes the grid or the comparison
+    lock = Named(OWNER_LOCK)
     # what `encoder.kernels: auto` means for all runs
     kernels = Named("grid.kernels")
     # the directory of the runs
     cells = Named("cells")
+    # the lock of the process that trains the probes
+    probes_lock = Named(f"cells/{OWNER_LOCK}")
 
     def run(self, cell: str, seed: int) -> Path:
         """Return the directory of a run."""
@@ -72,13 +76,24 @@ class Run:
         return self.directory.parent / "logs" / f"{self.directory.name}.log"  # no match for seed-*
 
     @property
+    def start_lock(self) -> Path:
+        """The lock of the sweep that has started the run: its process needs a while to own it."""
+        return self.log.with_suffix(".lock")
+
+    @property
+    def owner(self) -> str | None:
+        """The name of the process that trains the run, or of the sweep that has started it."""
+        return holder(self.files.lock) or holder(self.start_lock)
+
+    @property
     def finished(self) -> bool:
+        """True if there is a report."""
         return self.files.finished
 
     @property
-    def complete(self) -> bool:
-        """True if the last file of a finished run, its card, is written."""
-        return self.finished and self.files.card.is_file()
+    def settled(self) -> bool:
+        """True if the run is finished and its process has done what comes after the report."""
+        return self.finished and not is_unfinished(self.files.lock)
 
 
 @dataclass(frozen=True)

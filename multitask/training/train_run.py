@@ -14,7 +14,7 @@ from multitask.config import Config
 from multitask.config.prepare_run_directory import (
     as_started,
     check_directory,
-    locked,
+    own,
     save_config,
     start_directory,
     write_marker,
@@ -35,7 +35,6 @@ from multitask.utils import distributed
 from multitask.utils.device import pick_device
 from multitask.utils.errors import warn
 from multitask.utils.files import replacing
-from multitask.utils.owner import owned
 from multitask.utils.versions import git_revision
 
 
@@ -44,12 +43,16 @@ def train(
     *,
     resume: bool = False,
     overwrite: bool = False,
-    discard_weights: bool = False,
+    discard: bool = False,
     say: Callable[[str], None] = tqdm.write,
 ) -> Path:
     """Train, evaluate and report one run; return its directory.
 
+    This process owns the directory from the start to the end. ``discard`` removes the weights at
+    the end.
+
     Raises:
+        Busy: another process trains in the directory.
         UserError: bad input, or a loss that is not finite.
         Interrupted: a signal stopped the run; it can be resumed.
     """
@@ -62,24 +65,25 @@ def train(
         run = RunDirectory(run_dir)
         check = partial(check_directory, run_dir, resume=resume, overwrite=overwrite)
         distributed.on_first(check)
+        distributed.on_first(lambda: held.enter_context(own(run)))
         plan = set_up(as_started(config, run) if resume else config, device, say)
         check_kernels(plan)
         resolved = plan.config.with_labels(plan.data.label_values())
         resolved = resolved.with_kernels(plan.model.encoder.kernels)
 
         def start() -> Left:
-            held.enter_context(locked(run_dir))
-            held.enter_context(owned(run.lock, "trains there"))
             check()  # again: loading takes a while
             left = examine(resolved, plan, run, say) if resume else Left()
             if left.finished:
                 complete_pages(run)
                 return left
-            locked_place, started = run_dir.stat().st_ino, checksums(plan)
-            start_directory(resolved, resume=resume, overwrite=overwrite, started=started)
-            if run_dir.stat().st_ino != locked_place:  # a new directory: lock that too
-                held.enter_context(locked(run_dir))
-                held.enter_context(owned(run.lock, "trains there"))
+            start_directory(
+                resolved,
+                resume=resume,
+                overwrite=overwrite,
+                held=held,
+                started=checksums(plan),
+            )
             mend(run, left.checkpoint)
             return left
 
@@ -90,8 +94,8 @@ def train(
         else:
             report = _train(plan, resolved, left, resume=resume, say=say)
             say(terminal_table(report))
-        if discard_weights:
-            distributed.on_first(partial(remove_weights, run))
+        if discard:
+            distributed.on_first(partial(discard_weights, run))
         say(f"for the browser: {run.html_page}")
         say(f"report: {run.markdown_page}")
     return run_dir
@@ -155,8 +159,8 @@ def keep_loadable(plan: Plan, config: Config, trainer: Trainer) -> None:
         save_encoder(plan, run)
 
 
-def remove_weights(run: RunDirectory) -> None:
-    """Remove checkpoints, weights and encoder; the results stay."""
+def discard_weights(run: RunDirectory) -> None:
+    """Remove checkpoints, weights and encoder of a finished run; the results stay."""
     for folder in (run.checkpoints, run.weights, run.encoder):
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -82,19 +82,19 @@ class Trainer:
             UserError: a loss or score is not finite; the last checkpoint is intact.
         """
         self.model.train()
-        try:
-            for callback in self.callbacks:
-                callback.on_start(self)
-            if self.step == 0:
-                self.measures.at_start(self.log.write)
-            with on_signal(self._interrupt):
+        with on_signal(self._interrupt):
+            try:
+                for callback in self.callbacks:
+                    callback.on_start(self)
+                if self.step == 0:
+                    self.measures.at_start(self.log.write)
                 self._train()
-            self.finished = True
-        except NotFinite as problem:
-            raise self._diverged(problem) from problem
-        finally:
-            for callback in self.callbacks:
-                callback.on_end(self)
+                self.finished = True
+            except NotFinite as problem:
+                raise self._diverged(problem) from problem
+            finally:
+                for callback in self.callbacks:
+                    callback.on_end(self)
 
     def _train(self) -> None:
         while True:
@@ -214,8 +214,6 @@ class Trainer:
         return self.in_stage % every == 0 or self.in_stage >= self.stages.now.steps
 
     def _interrupt(self) -> None:
-        if self.interrupted:  # a second signal: stop at once
-            raise KeyboardInterrupt
         self.interrupted = True
 
     def _stop_interrupted(self) -> None:

@@ -10,6 +10,8 @@ from multitask.utils.errors import UserError
 
 # what a file system keeps in the root of a volume
 OF_VOLUME = "lost+found"
+# the lock of the process that owns a directory: see `owner`
+OWNER_LOCK = "owner.lock"
 
 
 def stays(directory: Path) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 from multitask.utils.errors import UserError, check_regular
 from multitask.utils.file_system import (
     OF_VOLUME,
+    OWNER_LOCK,
     check_no_volume_in,
     make_like,
     stays,
@@ -164,7 +165,7 @@ def _move_content(scratch: Path) -> None:
     for old in scratch.glob(f"*{LEFT}"):
         made = old.with_name(old.name.removesuffix(LEFT))
         if made.is_dir():
-            for path in made.iterdir():
+            for path in entries(made):  # the lock of the process that owns the volume stays
                 path.rename(scratch.with_name(path.name))
 
 
@@ -196,8 +197,9 @@ def is_scrap(path: Path) -> bool:
 
 
 def entries(directory: Path) -> list[Path]:
-    """List a directory, without scratch files and without what the file system keeps there."""
-    return [path for path in directory.iterdir() if not is_scrap(path) and path.name != OF_VOLUME]
+    """List a directory, without scratch files, its lock and what the file system keeps there."""
+    apart = (OF_VOLUME, OWNER_LOCK)
+    return [path for path in directory.iterdir() if not is_scrap(path) and path.name not in apart]
 
 
 def remove_scraps(

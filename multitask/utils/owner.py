@@ -1,6 +1,10 @@
-"""Who owns a directory: one process at a time, known to all processes by a lock on a file in it.
+"""Who owns a directory: one process at a time, known to all others by a lock on a file in it.
 
-The system frees the lock when its process ends, however it ends. A suspended process keeps it.
+- The system frees the lock when its process ends, however it ends. A suspended process keeps it.
+- The file has the name of the process. The process removes its name at the end, also after a
+  UserError. So a name without a lock is that of a process that was killed or has failed.
+- The file stays in a directory with content: if it were deleted, two processes could each lock a
+  file of this name.
 """
 
 import contextlib
@@ -14,9 +18,11 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from multitask.utils.errors import TryAgain, UserError
+from multitask.utils.files import entries
 
-# seconds to try: `holder` of another process may have the lock for a moment
+# seconds to try: `holder` of another process has the lock for a moment
 PATIENCE = 1.0
+# what the system says where a file system has no locks
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 LONGEST_NAME = 500  # bytes
 
@@ -29,55 +35,41 @@ class Busy(TryAgain):
 def owned(
     lock_file: Path, what: str, *, waiting: Callable[[str], None] | None = None
 ) -> Iterator[None]:
-    """Own the directory of a lock file during the block; make the directory if it is missing.
+    """Own the directory of a lock file during the block.
 
-    A block inside another one of the same file, thread and process owns it already. The file stays:
-    if it were deleted, two processes could lock two files of one name.
+    The directory is made if it is missing, and removed again if the block leaves it empty. A block
+    inside another one of the same file, process and thread does nothing.
 
     Args:
-        lock_file: a file in the directory; it gets the name of this process.
-        what: what its owner does, for the message, such as ``trains there``.
-        waiting: wait for another owner; called once with its name. Without it, do not wait.
+        lock_file: the path of the lock file.
+        what: what an owner does, for the message, such as ``trains there``.
+        waiting: is called once with the name of another owner, which is then waited for. Without
+            it, another owner is an error.
 
     Raises:
         Busy: another process owns the directory.
         UserError: the file system has no locks.
     """
-    lock_file.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(lock_file, is_singleton=True, fallback_to_soft=False)
     if lock.is_locked:
         yield
         return
+    made = _acquire(lock, lock_file, what, waiting)
     try:
-        try:
-            lock.acquire(timeout=PATIENCE)
-        except Timeout:
-            name = holder(lock_file) or "which has just begun or ended"
-            if waiting is None:
-                raise Busy(
-                    f"{lock_file.parent}: another process {what} ({name}): wait for it, or choose "
-                    "another directory"
-                ) from None
-            waiting(name)
-            lock.acquire()
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
-        raise UserError(
-            f"{lock_file.parent}: its file system cannot lock files ({error.strerror}): mount it "
-            "with locks (docs/robustness.md), or choose a directory on another one"
-        ) from error
-    try:
-        _sign(lock_file)
         yield
+        _remove_name(lock_file)
+    except UserError:  # refused, or what it did is saved: nothing is half done
+        _remove_name(lock_file)
+        raise
     finally:
+        _remove_empty(lock_file, made)
         lock.release()
 
 
 def holder(lock_file: Path) -> str | None:
-    """Return the name of the process that holds a lock file; None if it is free.
+    """Return the name of the process that has the lock; None if it is free or missing.
 
-    A name is ``host gpu-1, process 4711``, and ``, job 12`` under SLURM.
+    The name is ``host gpu-1, process 4711``, and under SLURM ``host gpu-1, process 4711, job 12``.
     """
     try:
         opened = lock_file.open("rb")
@@ -85,29 +77,85 @@ def holder(lock_file: Path) -> str | None:
         return None
     with opened:
         try:
-            # shared, as NFS gives no exclusive lock on a file that is opened to read
+            # shared, as NFS gives an exclusive lock only on a file that is opened to write
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             name = opened.read(LONGEST_NAME).decode(errors="replace")
-            return name or "a process that has just begun"
+            return name or "it has just begun"
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
     return None
 
 
-def _sign(lock_file: Path) -> None:
-    """Write this process's name into its lock file."""
+def is_unfinished(lock_file: Path) -> bool:
+    """Return True if an owner is at work, or the last one was killed or has failed."""
+    try:
+        return lock_file.stat().st_size > 0
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _acquire(
+    lock: FileLock, lock_file: Path, what: str, waiting: Callable[[str], None] | None
+) -> list[Path]:
+    """Acquire the lock and write this process's name; return the directories that were made."""
+    directory = lock_file.parent
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    patience = PATIENCE
+    while True:
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=patience)
+            _write_name(lock_file)
+            return missing
+        except FileNotFoundError:  # its last owner has removed it again
+            lock.release()
+        except Timeout:
+            name = holder(lock_file) or "it has just ended"
+            if waiting is None:
+                raise Busy(
+                    f"{directory}: another process {what} ({name}): wait for it, or choose another "
+                    "directory"
+                ) from None
+            waiting(name)
+            patience = -1
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            raise UserError(
+                f"{directory}: its file system cannot lock files ({error.strerror}): mount it with "
+                "locks (docs/ablations.md), or choose a directory on another one"
+            ) from error
+
+
+def _write_name(lock_file: Path) -> None:
     handle = os.open(lock_file, os.O_WRONLY | os.O_NOFOLLOW)
     with os.fdopen(handle, "wb") as opened:
-        if os.fstat(handle).st_nlink == 1:  # else a backup of hard links has it, too
+        if os.fstat(handle).st_nlink == 1:  # else it is also in a backup of hard links
             opened.truncate(0)
-            opened.write(_own_name().encode(errors="replace"))
+            opened.write(_own_name())
 
 
-def _own_name() -> str:
+def _remove_name(lock_file: Path) -> None:
+    """Remove the name of this process, not that of another one in a directory that was replaced."""
+    with contextlib.suppress(FileNotFoundError):
+        if lock_file.read_bytes() == _own_name():
+            os.truncate(lock_file, 0)
+
+
+def _remove_empty(lock_file: Path, made: list[Path]) -> None:
+    """Remove the directories that were made for the lock if there is nothing else in them."""
+    with contextlib.suppress(OSError):
+        if made and not entries(lock_file.parent):
+            lock_file.unlink()
+            for directory in made:
+                directory.rmdir()
+
+
+def _own_name() -> bytes:
     name = f"host {socket.gethostname()}, process {os.getpid()}"
     job = os.environ.get("SLURM_JOB_ID")
     if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
-        job = f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '')}"
-    return f"{name}, job {job}" if job else name
+        job = f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID')}"
+    return (f"{name}, job {job}" if job else name).encode(errors="replace")

@@ -8,11 +8,24 @@ from typing import Any
 
 @contextmanager
 def on_signal(ask: Callable[[], None]) -> Iterator[None]:
-    """Call ``ask`` for Ctrl-C and SIGTERM inside the ``with`` block."""
+    """Call ``ask`` at the first Ctrl-C or SIGTERM inside the ``with`` block.
+
+    A second Ctrl-C raises KeyboardInterrupt. Later SIGTERMs do nothing: the system and a cluster
+    scheduler may each send several.
+    """
+    received: list[int] = []
+
+    def handle(number: int, _: object) -> None:
+        received.append(number)
+        if received.count(signal.SIGINT) > 1:
+            raise KeyboardInterrupt
+        if len(received) == 1:
+            ask()
+
     before: dict[int, Any] = {}
     with suppress(ValueError):  # not the main thread (a notebook's worker): no handlers
         for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, lambda *_: ask())
+            before[number] = signal.signal(number, handle)
     try:
         yield
     finally:

@@ -4,10 +4,10 @@ import csv
 import json
 from pathlib import Path
 
+import filelock
 import numpy as np
 import pytest
 
-from multitask.config.prepare_run_directory import locked
 from multitask.config.run_directory import load_lines
 from tests.support.commands import main
 
@@ -133,6 +133,6 @@ def test_training_where_a_run_is_asks_first(tiny_run, refused):
 def test_one_process_at_a_time_trains_a_run(tiny_run, refused):
     again = (f"output_dir={tiny_run}", "--overwrite")
     before = (tiny_run / "report.json").read_bytes()
-    with locked(tiny_run):
-        assert f"{tiny_run}: another process trains there" in refused(*again)
+    with filelock.FileLock(tiny_run / "owner.lock"):
+        assert f"{tiny_run}: another process trains there" in refused(*again, code=75)
     assert (tiny_run / "report.json").read_bytes() == before

@@ -8,12 +8,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import filelock
 import pytest
 
 import run_multitask
 from multitask import load
 from multitask.config import load_run_config
-from multitask.config.prepare_run_directory import locked
 from multitask.config.run_directory import RunDirectory
 from multitask.inference.load_run import TrainedRun
 from multitask.utils.errors import UserError, warn
@@ -299,7 +299,7 @@ def test_a_run_that_another_process_replaces_is_not_read(copy, capsys):
     for name in ("best.json", "weights", "encoder", "report.json"):
         path = copy.path / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    with locked(copy.path):
+    with filelock.FileLock(copy.lock):
         line = complaint(capsys, "evaluate", copy.path)
         assert line.startswith(f"{copy.path}: {said}") and "wait" in line
         with pytest.raises(UserError, match=said):  # it was begun after the config was read

@@ -15,8 +15,9 @@ import time
 from pathlib import Path
 
 from multitask.config import Config, load_config
+from multitask.config.prepare_run_directory import own
 from multitask.config.run_directory import RunDirectory
-from multitask.utils.owner import Busy, owned
+from multitask.utils.owner import Busy
 
 
 def save_and_end(*_: object) -> None:
@@ -51,7 +52,6 @@ def train(config: Config) -> None:
     (directory / "report.md").touch()
     report = {"overall": {"mean": config.seed / 10}, "seed": config.seed, "selection_split": "dev"}
     (directory / "report.json").write_text(json.dumps(report | {"tasks": {}}))
-    (directory / "README.md").touch()
 
 
 signal.signal(signal.SIGTERM, save_and_end)
@@ -60,7 +60,7 @@ config = load_config(sys.argv[2], [argument for argument in sys.argv[3:] if "=" 
 run = RunDirectory(Path(config.output_dir))
 run.path.mkdir(parents=True, exist_ok=True)
 try:
-    with owned(run.lock, "trains there"):
+    with own(run):
         train(config)
         if "--discard-weights" in sys.argv:
             for folder in (run.weights, run.checkpoints, run.encoder):

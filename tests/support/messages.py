@@ -10,10 +10,10 @@ from multitask.config.yaml_merge import load_tree
 from multitask.utils.errors import UserError
 
 
-def complaint(capsys: pytest.CaptureFixture, *arguments: object) -> str:
-    """Run a command that must be refused with exit code 2; return its one line of complaint."""
+def complaint(capsys: pytest.CaptureFixture, *arguments: object, code: int = 2) -> str:
+    """Run a command that must be refused; return its one line of complaint."""
     capsys.readouterr()
-    assert run_multitask.main([str(argument) for argument in arguments]) == 2
+    assert run_multitask.main([str(argument) for argument in arguments]) == code
     captured = capsys.readouterr()
     (line,) = captured.err.splitlines()
     assert line.startswith("error: ")

@@ -4,13 +4,15 @@ import json
 import shutil
 from pathlib import Path
 
+import filelock
 import pytest
 import torch
 
 import run_multitask
 from multitask.config import load_config
 from multitask.models.encoders import BertEncoder
-from multitask.sweep import claims, probe_grid, run_sweep
+from multitask.sweep import probe_grid, run_sweep
+from multitask.sweep.progress_bars import Progress
 from multitask.training import frozen_probe
 from multitask.training.setup import set_up
 from tests.conftest import ROOT
@@ -322,7 +324,7 @@ def test_an_interrupted_grid_goes_on_to_the_same_numbers(
     assert ablate("g.yaml") == 0
     assert numbers(desk / "runs" / "g") == numbers(finished)
     assert {file: file.stat().st_mtime_ns for file in written} == written
-    assert not list(desk.rglob("*.claim-*"))
+    assert all(lock.read_text() == "" for lock in desk.rglob("owner.lock"))
 
 
 @pytest.mark.usefixtures("no_table")
@@ -348,18 +350,22 @@ def test_one_process_works_and_the_other_waits_for_it(desk, finished, capsys, mo
     """The other one finishes all but one row while this one waits."""
     (desk / "runs/g").mkdir(parents=True)
     (desk / "runs/g/grid.yaml").write_text("probe: true\n")
-    other = claims.try_claim(desk / "runs/g/probes")
+    other = filelock.FileLock(desk / "runs/g/cells/owner.lock")
+    (desk / "runs/g/cells").mkdir()
+    other.acquire()
+    original = Progress.say
 
-    def meanwhile(seconds: float) -> None:
-        shutil.copytree(finished / "cells", desk / "runs/g/cells")
-        (desk / "runs/g/cells/mean-max/seed-1/report.json").unlink()
-        other.release(done=True)
+    def meanwhile(progress: Progress, line: str) -> None:
+        original(progress, line)
+        if "waiting" in line:
+            shutil.copytree(finished / "cells", desk / "runs/g/cells", dirs_exist_ok=True)
+            (desk / "runs/g/cells/mean-max/seed-1/report.json").unlink()
+            other.release()
 
-    with monkeypatch.context() as patch:
-        patch.setattr(claims.time, "sleep", meanwhile)
-        assert ablate("g.yaml") == 0
+    monkeypatch.setattr(Progress, "say", meanwhile)
+    assert ablate("g.yaml") == 0
     output = capsys.readouterr().out
-    assert "runs/g is held by host " in output and ": waiting for it" in output
+    assert "runs/g is held by another process (" in output and ": waiting for it" in output
     assert "7 of 8 runs are finished already" in output
     assert "cell 8/8 mean-max seed 1: mean " in output
     assert numbers(desk / "runs" / "g") == numbers(finished)

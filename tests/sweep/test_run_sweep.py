@@ -49,8 +49,8 @@ def test_the_saved_grid_goes_on_in_the_same_directory(grid, capsys):
 def test_weights_go_and_the_result_stays(grid):
     assert ablate(grid) == 0
     names = {path.name for path in Path("runs/g/cells/a/seed-1").iterdir()}
-    results = {"config.yaml", "figures", "metrics.jsonl", "report.json", "report.md", "README.md"}
-    assert names == results | {"run.lock"}
+    results = {"config.yaml", "figures", "metrics.jsonl", "report.json", "report.md"}
+    assert names == results | {"owner.lock"}
 
 
 def test_keep_weights_keeps_them_through_a_later_start_without_it(grid):

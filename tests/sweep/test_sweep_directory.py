@@ -34,3 +34,14 @@ def test_a_run_is_finished_with_its_report(mean, words, tmp_path):
     (run.directory / "report.json").write_text(json.dumps(report))
     assert run.finished and mean_score(run) == words
     assert run.name == "mean seed 3" and run.log == tmp_path / "logs" / "seed-3.log"
+
+
+def test_a_finished_run_is_settled_when_its_process_has_ended_without_a_kill(tmp_path):
+    run = a_run(tmp_path)
+    assert not run.settled
+    (tmp_path / "report.json").touch()
+    assert run.settled  # of an older version, without a lock
+    (tmp_path / "owner.lock").write_text("host a, process 1")
+    assert not run.settled
+    (tmp_path / "owner.lock").write_text("")
+    assert run.settled

@@ -61,16 +61,17 @@ def interrupted(command, run, monkeypatch) -> RunDirectory:
 
     with monkeypatch.context() as patch:
         patch.setattr(trainer, "train_step", step)
-        assert run_multitask.main(command) == 2
+        assert run_multitask.main(command) == 75
     assert run.saved_checkpoints() and not run.finished
     return run
 
 
 def state(directory: Path) -> dict[str, tuple[int, int, bytes]]:
-    """The inode, the time and the content of everything in a directory."""
+    """The inode, the time and the content of everything in a directory, except of its lock."""
     return {
         str(path): (path.stat().st_ino, path.stat().st_mtime_ns, content(path))
         for path in (directory, *directory.rglob("*"))
+        if path.name != "owner.lock"
     }
 
 
@@ -101,6 +102,20 @@ def test_a_finished_run_without_its_weights_is_not_trained_again(command, finish
     before = state(finished.path)
     assert run_multitask.main([*command, "--resume"]) == 0
     assert state(finished.path) == before
+
+
+def test_weights_are_discarded_at_the_end_also_if_the_run_was_killed_before(
+    command, finished, capsys
+):
+    """`ablate` asks for it. It is done under the lock of the run."""
+    folders = (finished.checkpoints, finished.weights, finished.encoder)
+    assert run_multitask.main([*command, "--resume"]) == 0 and all(f.is_dir() for f in folders)
+    for options in (["--resume"], ["--overwrite"]):
+        assert run_multitask.main([*command, *options, "--discard-weights"]) == 0
+        assert not any(folder.exists() for folder in folders)
+        assert finished.markdown_page.is_file() and finished.lock.read_text() == ""
+    before = state(finished.path)
+    assert run_multitask.main([*command, "--resume"]) == 0 and state(finished.path) == before
 
 
 @pytest.mark.parametrize("page", ["markdown_page", "html_page", "card"])

@@ -62,7 +62,7 @@ def reference(tiny_overrides: list[str], tmp_path: Path) -> list[dict]:
 
 def test_ctrl_c_saves_and_resumes(tiny_overrides, reference, monkeypatch, capsys):
     interrupt_at(monkeypatch, 14)
-    assert run_multitask.main(command(tiny_overrides)) == 2
+    assert run_multitask.main(command(tiny_overrides)) == 75
     line = error_line(capsys)
     assert "interrupted" in line and "--resume" in line
     directory = run_dir(tiny_overrides)
@@ -78,7 +78,7 @@ def test_ctrl_c_during_an_evaluation(tiny_overrides, reference, monkeypatch, cap
         "evaluate",
         lambda self: (os.kill(os.getpid(), signal.SIGINT), original(self)),
     )
-    assert run_multitask.main(command(tiny_overrides)) == 2
+    assert run_multitask.main(command(tiny_overrides)) == 75
     assert "interrupted" in error_line(capsys)
     directory = run_dir(tiny_overrides)
     assert [event["step"] for event in events(directory)] == list(range(EPOCH + 1))
@@ -115,7 +115,7 @@ def test_damaged_checkpoint_falls_back(
     name, damage, tiny_overrides, reference, monkeypatch, capsys
 ):
     interrupt_at(monkeypatch, 14)
-    assert run_multitask.main(command(tiny_overrides)) == 2
+    assert run_multitask.main(command(tiny_overrides)) == 75
     monkeypatch.undo()
     directory = run_dir(tiny_overrides)
     damage(RunDirectory(directory).saved_checkpoints()[-1] / name)
@@ -128,7 +128,7 @@ def test_damaged_checkpoint_falls_back(
 
 def test_every_checkpoint_damaged(tiny_overrides, monkeypatch, capsys):
     interrupt_at(monkeypatch, 14)
-    assert run_multitask.main(command(tiny_overrides)) == 2
+    assert run_multitask.main(command(tiny_overrides)) == 75
     directory = run_dir(tiny_overrides)
     for path in RunDirectory(directory).saved_checkpoints():
         truncate(path / "model.safetensors")
@@ -143,7 +143,7 @@ def test_every_checkpoint_damaged(tiny_overrides, monkeypatch, capsys):
 def test_damaged_checkpoint_that_is_kept_does_not_stop_pruning(tiny_overrides, monkeypatch):
     keep = "training.keep_checkpoints=4"
     interrupt_at(monkeypatch, 14)
-    assert run_multitask.main(command(tiny_overrides, keep)) == 2
+    assert run_multitask.main(command(tiny_overrides, keep)) == 75
     monkeypatch.undo()
     oldest = RunDirectory(run_dir(tiny_overrides)).saved_checkpoints()[0]
     (oldest / "state.json").write_text("{")
@@ -152,7 +152,7 @@ def test_damaged_checkpoint_that_is_kept_does_not_stop_pruning(tiny_overrides, m
 
 def test_a_checkpoint_of_another_version_is_refused(tiny_overrides, monkeypatch, capsys):
     interrupt_at(monkeypatch, 5)
-    assert run_multitask.main(command(tiny_overrides)) == 2
+    assert run_multitask.main(command(tiny_overrides)) == 75
     monkeypatch.setattr(checkpoint_format, "FORMAT", 99)
     capsys.readouterr()
     assert run_multitask.main(command(tiny_overrides, "--resume")) == 2
@@ -166,7 +166,7 @@ def test_resume_refuses_changed_data(tiny_overrides, course_files, tmp_path, mon
     here, apart = f"data_dir={data}", "training.holdout=0.2"
     tiny_overrides = [*tiny_overrides, apart]
     interrupt_at(monkeypatch, 7)
-    assert run_multitask.main(command(tiny_overrides, here)) == 2
+    assert run_multitask.main(command(tiny_overrides, here)) == 75
     monkeypatch.undo()
     capsys.readouterr()
     for name in ("ids-sst-dev.csv", "ids-sst-train.csv"):
@@ -211,7 +211,7 @@ def test_scores_that_are_not_finite_stop_the_run(tiny_overrides, monkeypatch, ca
 
 def test_resume_with_another_config_names_the_keys(tiny_overrides, monkeypatch, capsys):
     interrupt_at(monkeypatch, 5)
-    assert run_multitask.main(command(tiny_overrides)) == 2
+    assert run_multitask.main(command(tiny_overrides)) == 75
     capsys.readouterr()
     saved = (run_dir(tiny_overrides) / "config.yaml").read_text()
     changed = command(tiny_overrides, "--resume", "training.lr=0.5", "tasks.sst.pooling=max")

@@ -14,9 +14,18 @@ def test_a_signal_asks_and_stops_nothing(number):
     before = signal.getsignal(number)
     with on_signal(lambda: asked.append(number)):
         signal.raise_signal(number)
-        signal.raise_signal(number)
-        assert asked == [number, number]
+        assert asked == [number]
     assert signal.getsignal(number) is before
+
+
+def test_only_a_second_ctrl_c_stops_at_once():
+    asked = []
+    with on_signal(lambda: asked.append(True)):
+        for number in [signal.SIGTERM] * 4 + [signal.SIGINT] + [signal.SIGTERM] * 4:
+            signal.raise_signal(number)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert asked == [True]
 
 
 def test_the_handlers_come_back_after_an_exception():
