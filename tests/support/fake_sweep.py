@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import run_multitask
@@ -48,9 +48,10 @@ def starts(cell: str, seed: int, output: Path = Path("runs/g")) -> list[str]:
     return [line for line in log.read_text().splitlines() if line.startswith("# start ")]
 
 
-def background(*arguments: object) -> subprocess.Popen[str]:
+def background(*arguments: object, prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
     """`ablate` in a separate process, with the stand-in for training."""
-    command = [sys.executable, "-c", DRIVER, str(FAKE), "ablate", *map(str, arguments)]
+    words = ["ablate", *map(str, arguments)]
+    command = [*prefix, sys.executable, "-c", DRIVER, str(FAKE), *words]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
     )

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -130,6 +131,23 @@ def test_a_suspended_run_is_not_started_again(grid, monkeypatch):
     said = [process.communicate(timeout=60)[0] for process in (first, second)]
     assert [first.returncode, second.returncode] == [0, 0], said
     assert len(starts("a", 1)) == 1
+
+
+CONTAINER = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+
+
+def test_sweeps_in_containers_with_one_host_name_start_no_run_twice(grid, monkeypatch):
+    """A process number counts in its PID namespace only."""
+    if not shutil.which("unshare") or subprocess.run([*CONTAINER, "true"]).returncode:
+        pytest.skip("unshare makes no PID namespace here")
+    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
+    grid.with_name("hold").touch()
+    both = [background(grid, prefix=CONTAINER) for _ in range(2)]
+    until(lambda: sum(len(starts(*run)) for run in ALL) == 2)
+    grid.with_name("hold").unlink()
+    said = [process.communicate(timeout=60)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert [len(starts(*run)) for run in ALL] == [1, 1, 1, 1]
 
 
 def test_only_a_second_ctrl_c_kills_the_runs(grid, monkeypatch):
