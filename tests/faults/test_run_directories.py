@@ -17,6 +17,7 @@ from multitask.config import load_run_config
 from multitask.config.run_directory import RunDirectory
 from multitask.inference.load_run import TrainedRun
 from multitask.utils.errors import UserError, warn
+from multitask.utils.owner import holder
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint
@@ -290,6 +291,27 @@ def test_where_one_of_two_ranks_fails_both_end(function, rank, kind, command, tm
     script.write_text(FAILING.format(kind=kind, rank=rank, function=function))
     result = launch(TORCHRUN, script, *command)
     assert result.returncode not in (0, -signal.SIGKILL), result.stderr
+
+
+@pytest.mark.parametrize("swap", [True, False])
+def test_an_overwrite_owns_the_new_directory_before_others_see_it(swap, copy, command, monkeypatch):
+    from multitask.utils import files
+
+    exchange, seen = files._exchange, []
+
+    def watched(made: Path, target: Path) -> bool:
+        if target != copy.path:
+            return exchange(made, target)
+        seen.append(holder(RunDirectory(made).lock))
+        done = swap and exchange(made, target)
+        seen.append(holder(copy.lock))
+        return done
+
+    monkeypatch.setattr(files, "_exchange", watched)
+    words = [word for word in command if not word.startswith("output_dir=")]
+    assert run_multitask.main([*words, f"output_dir={copy.path}", "--overwrite"]) == 0
+    assert len(seen) == 2 and all(f"process {os.getpid()}" in name for name in seen)
+    assert copy.lock.read_text() == ""
 
 
 def test_a_run_that_another_process_replaces_is_not_read(copy, capsys):

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import run_multitask
@@ -59,9 +59,10 @@ def processes_of(cell: str, seed: int) -> list[int]:
     return [int(number) for number in re.findall(r"^process (\d+)", log_of(cell, seed), re.M)]
 
 
-def background(*arguments: object) -> subprocess.Popen[str]:
+def background(*arguments: object, prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
     """`ablate` in a separate process, with the stand-in for training."""
-    command = [sys.executable, "-c", DRIVER, str(FAKE), "ablate", *map(str, arguments)]
+    words = ["ablate", *map(str, arguments)]
+    command = [*prefix, sys.executable, "-c", DRIVER, str(FAKE), *words]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
     )

@@ -1,6 +1,8 @@
 """The loop of a sweep: what is submitted, when, how often; who waits for whom."""
 
+import shutil
 import signal
+import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -209,7 +211,7 @@ def test_two_processes_at_once_train_each_run_once(grid, hold):
     hold.unlink()
     said = [process.communicate(timeout=60)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
-    assert [log_of(*run).count("trained") for run in ALL] == [1, 1, 1, 1]
+    assert [len(starts(*run)) for run in ALL] == [1, 1, 1, 1]
     assert "4/4" in said[0] and "4/4" in said[1]  # each saw the others' end and wrote the table
 
 
@@ -240,3 +242,18 @@ def test_a_second_ctrl_c_does_not_wait(grid, hold, monkeypatch):
     assert process.returncode == 2 and "interrupted: 0 of 4 runs" in said
     (number,) = processes_of("a", 1)
     assert not alive(number)
+
+
+CONTAINER = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+
+
+def test_sweeps_in_containers_with_one_host_name_start_no_run_twice(grid, hold):
+    """A process number counts in its PID namespace only."""
+    if not shutil.which("unshare") or subprocess.run([*CONTAINER, "true"]).returncode:
+        pytest.skip("unshare makes no PID namespace here")
+    both = [background(grid, prefix=CONTAINER) for _ in range(2)]
+    until(lambda: sum(len(starts(*run)) for run in ALL) == 2)
+    hold.unlink()
+    said = [process.communicate(timeout=60)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert [len(starts(*run)) for run in ALL] == [1, 1, 1, 1]
