@@ -36,7 +36,7 @@ from multitask.models.pretrained import (
 from multitask.training.gradient_surgery import Surgery, build_surgery
 from multitask.training.loss_weights import loss_weights
 from multitask.training.stages import Stage, plan_stages
-from multitask.training.tensorboard import check_installed
+from multitask.training.trackers.base import check_installed
 from multitask.utils.names import EMBEDDED
 
 
