@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
 
 SWEEP = "MULTITASK_SWEEP"  # the environment variable with the name of the sweep that started a run
-PROJECT = (
-    "multitask"  # the project, or MLflow's experiment, if no variable of the tracker names one
-)
+PROJECT = "multitask"  # if no variable of the tracker names another one
 PAUSE = 1.0  # seconds between two looks at the log, as a tracker may write to disk each time
 
 
