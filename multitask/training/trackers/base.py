@@ -21,11 +21,11 @@ from multitask.training.callbacks import Callback, Evaluation
 from multitask.training.step import Stepped
 from multitask.utils import distributed
 from multitask.utils.errors import reason_of, warn
+from multitask.utils.names import SWEEP_VARIABLE
 
 if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
 
-SWEEP = "MULTITASK_SWEEP"  # the environment variable with the name of the sweep that started a run
 PROJECT = "multitask"  # if no variable of the tracker names another one
 PAUSE = 1.0  # seconds between two looks at the log, as a tracker may write to disk each time
 
@@ -141,7 +141,7 @@ class Tracking(Callback):
     def __init__(self, config: Config, run: RunDirectory) -> None:
         self.names = tracker_names(config)
         name = run.path.resolve().name
-        sweep = os.environ.get(SWEEP) or None
+        sweep = os.environ.get(SWEEP_VARIABLE) or None
         self.run = TrackedRun(run, name, config.resolved(), sweep)
         self._open: dict[str, Tracker] = {}
         self._sent: dict[str, set[tuple[str, int]]] = {}

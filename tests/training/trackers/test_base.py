@@ -10,6 +10,7 @@ import run_multitask
 from multitask.config import load_config
 from multitask.config.registry import TRACKERS
 from multitask.config.run_directory import RunDirectory
+from multitask.inference.load_run import load
 from multitask.inference.scoring import Scorer
 from multitask.training.trackers.base import Row, Tracking, rows_of
 from multitask.utils import distributed
@@ -75,6 +76,16 @@ def test_a_resume_goes_on_in_the_tracker_and_sends_what_it_lacks(
     assert list(fake.runs) == ["id-0"] and entry["closed"] == [False, True]
     wanted, actual = expected(tmp_path / "run"), recorded(entry)
     check_same({tag: sorted(pairs) for tag, pairs in actual.items()}, wanted)
+    check_usable_without_tracker(tmp_path / "run", tmp_path / "export", monkeypatch)
+
+
+def check_usable_without_tracker(run_dir, target, monkeypatch) -> None:
+    """Load, evaluate and export a run whose tracker cannot be imported here."""
+    monkeypatch.setitem(TRACKERS, NAME, "not_here:Tracker")
+    assert load(run_dir).predict("sst", ["a good film"])
+    assert run_multitask.main(["evaluate", str(run_dir)]) == 0
+    export = ["export", str(run_dir), str(target), "--format", "transformers", "--task", "sst"]
+    assert run_multitask.main(export) == 0
 
 
 def test_trackers_may_change_between_start_and_resume(fake, tiny_overrides, tmp_path, monkeypatch):
