@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from multitask.config.prepare_run_directory import flat
 from multitask.training.trackers.base import PROJECT, Row, TrackedRun, Tracker
@@ -24,39 +23,28 @@ class MLflow(Tracker):
     packages = "mlflow-skinny sqlalchemy alembic"
 
     def start(self, run: TrackedRun, run_id: str | None) -> str:
-        for name, value in DEFAULTS.items():
-            os.environ.setdefault(name, value)
+        os.environ.update({name: v for name, v in DEFAULTS.items() if name not in os.environ})
         import mlflow
-        from mlflow.entities import Param
 
-        uri = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else "sqlite:///mlflow.db"
-        self._client = client = mlflow.MlflowClient(uri)
+        if not mlflow.is_tracking_uri_set():
+            mlflow.set_tracking_uri("sqlite:///mlflow.db")
+        self._client = client = mlflow.MlflowClient()
         if run_id is None:
-            tags = {} if run.sweep is None else {"sweep": run.sweep}
-            made = client.create_run(self._experiment(), tags=tags, run_name=run.name)
-            run_id = made.info.run_id
+            group = mlflow.set_experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT)
+            tags = {"sweep": run.sweep} if run.sweep else {}
+            made = client.create_run(group.experiment_id, tags=tags, run_name=run.name)
+            run_id = str(made.info.run_id)
         self._id = run_id
         client.update_run(run_id, status="RUNNING")
         has = client.get_run(run_id).data.params
-        params = [Param(k, str(v)) for k, v in flat(dict(run.config)).items() if k not in has]
+        items = [(key, value) for key, value in flat(dict(run.config)).items() if key not in has]
+        params = [mlflow.entities.Param(key, str(value)) for key, value in items]
         for first in range(0, len(params), PARAMS):
             client.log_batch(run_id, params=params[first : first + PARAMS])
         return run_id
 
-    def _experiment(self) -> str:
-        """Return the id of the experiment; make it if it is not there."""
-        name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT
-        found: Any = self._client.get_experiment_by_name(name)
-        if found is None:
-            try:
-                return str(self._client.create_experiment(name))
-            except Exception:  # another run has just made it
-                found = self._client.get_experiment_by_name(name)
-        return str(found.experiment_id)
-
     def sent(self) -> set[tuple[str, int]]:
-        tags = self._client.get_run(self._id).data.metrics
-        history = self._client.get_metric_history
+        tags, history = self._client.get_run(self._id).data.metrics, self._client.get_metric_history
         return {(tag, metric.step) for tag in tags for metric in history(self._id, tag)}
 
     def log(self, rows: Sequence[Row]) -> None:
