@@ -31,10 +31,10 @@ PAUSE = 1.0  # seconds between two looks at the log, as a tracker may write to d
 
 
 class Row(NamedTuple):
-    """The values of one step, by tag such as ``train/loss/sst``."""
+    """The values of one step."""
 
-    step: int
-    values: dict[str, float]
+    step: int  # optimizer steps taken
+    values: dict[str, float]  # by tag, such as ``train/loss/sst``
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Tracker:
     modules: ClassVar[tuple[str, ...]]  # what it imports
     packages: ClassVar[str]  # what to install, as arguments of pip
 
-    def start(self, run: TrackedRun, run_id: str | None) -> str:
-        """Begin a run, or continue the one with this id. Return its id."""
+    def start(self, run: TrackedRun, run_id: str | None) -> str | None:
+        """Begin a run, or continue the one with this id. Return its id; None if it needs none."""
         raise NotImplementedError
 
     def sent(self) -> set[tuple[str, int]]:
@@ -145,7 +145,7 @@ class Tracking(Callback):
         self.run = TrackedRun(run, name, config.resolved(), sweep)
         self._open: dict[str, Tracker] = {}
         self._sent: dict[str, set[tuple[str, int]]] = {}
-        self._read = 0  # how many bytes of the log
+        self._read: dict[str, int] = {}  # how many bytes of the log each tracker has
         self._looked = 0.0  # when, in seconds of a monotonic clock
 
     def on_start(self, trainer: "Trainer") -> None:
@@ -176,7 +176,8 @@ class Tracking(Callback):
         directory, tracker = self.run.directory, self._open[name]
         ids = directory.load_tracker_ids()
         run_id = tracker.start(self.run, ids.get(name))
-        directory.write_json(directory.tracker_ids, ids | {name: run_id})
+        if run_id is not None:
+            directory.write_json(directory.tracker_ids, ids | {name: run_id})
         self._sent[name] = tracker.sent()
 
     def _close(self, *, finished: bool) -> None:
@@ -185,17 +186,15 @@ class Tracking(Callback):
 
     def _follow(self) -> None:
         """Send the lines that were added to the log since the last call."""
-        if not self._open:
-            return
-        with self.run.directory.metrics.open("rb") as opened:
-            opened.seek(self._read)
-            rows = rows_of(opened)
-            self._read = opened.tell()
-        self._each(lambda name: self._send(name, rows))
+        self._each(self._send)
         self._looked = time.monotonic()
 
-    def _send(self, name: str, rows: Sequence[Row]) -> None:
-        """Send what a tracker lacks."""
+    def _send(self, name: str) -> None:
+        """Send the new lines of the log that a tracker lacks."""
+        with self.run.directory.metrics.open("rb") as opened:
+            opened.seek(self._read.get(name, 0))
+            rows = rows_of(opened)
+            self._read[name] = opened.tell()
         sent = self._sent[name]
         lacking = [
             Row(step, {tag: value for tag, value in values.items() if (tag, step) not in sent})

@@ -16,7 +16,7 @@ class TensorBoard(Tracker):
     modules = ("tensorboard",)
     packages = "tensorboard"
 
-    def start(self, run: TrackedRun, run_id: str | None) -> str:
+    def start(self, run: TrackedRun, run_id: str | None) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         folder = run.directory.make(run.directory.tensorboard)
@@ -26,7 +26,6 @@ class TensorBoard(Tracker):
         self._writer: Any = SummaryWriter(str(folder), purge_step=0, filename_suffix=OURS)
         text = yaml.safe_dump(dict(run.config), sort_keys=False, allow_unicode=True)
         self._writer.add_text("config", f"```yaml\n{text}```")
-        return run.name
 
     def log(self, rows: Sequence[Row]) -> None:
         for step, values in rows:

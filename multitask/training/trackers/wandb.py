@@ -23,10 +23,10 @@ class WeightsAndBiases(Tracker):
         import wandb
 
         run_id = run_id or secrets.token_hex(4)
-        mode: Any = os.environ.get("WANDB_MODE")
-        if not mode:
-            logged_in = wandb.login(verify=False, prompt=False)  # neither network nor question
-            mode = "online" if logged_in else "offline"
+        mode: Any = os.environ.get("WANDB_MODE") or "online"
+        # neither network nor question
+        if mode == "online" and not wandb.login(verify=False, prompt=False):
+            mode = "offline"
         limits = {"init_timeout": TIMEOUT, "finish_timeout": TIMEOUT}
         self._run: Any = wandb.init(
             project=os.environ.get("WANDB_PROJECT") or PROJECT,

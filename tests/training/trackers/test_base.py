@@ -118,6 +118,19 @@ def test_a_tracker_that_fails_costs_one_warning(
     assert report_of(tmp_path / "run")["steps"]["done"] == len(events(tmp_path / "run", "step"))
 
 
+def test_a_deleted_log_costs_one_warning(fake, tiny_overrides, tmp_path, monkeypatch, capsys):
+    tracking = Tracking.on_start
+
+    def delete(self, trainer):
+        trainer.log.file.unlink()
+        tracking(self, trainer)
+
+    monkeypatch.setattr(Tracking, "on_start", delete)
+    run_multitask.main(command(tiny_overrides, "training.max_steps=2", TRACKED))
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if f"{NAME} failed" in line]
+    assert "metrics.jsonl" in line
+
+
 def test_a_tracked_run_trains_as_one_without(fake, tiny_overrides, tmp_path):
     other = [*tiny_overrides, f"output_dir={tmp_path / 'other'}"]
     assert run_multitask.main(command(tiny_overrides, TRACKED)) == 0
