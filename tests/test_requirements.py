@@ -16,11 +16,14 @@ OURS = ("multitask", "heads", "pals", "smart")
 OPTIONAL = {
     "faiss": "search in an index of many texts",
     "flask": "serve",
+    "mlflow": "training.trackers",
     "onnx": "export --format onnx",
     "onnxruntime": "export --format onnx",
     "sentence_transformers": "export --format sentence-transformers",
     "seqeval": "metrics of tagged words",
     "torchjd": "training.gradient_surgery",
+    "trackio": "training.trackers",
+    "wandb": "training.trackers",
     "werkzeug": "serve",
 }
 COMES_WITH = {"pydantic_core": "pydantic", "werkzeug": "flask"}

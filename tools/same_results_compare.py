@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-SKIPPED_DIRECTORIES = {"checkpoints", "figures", "tensorboard"}
+SKIPPED_DIRECTORIES = {"checkpoints", "figures", "tensorboard", "trackers"}
 TEXT = {".md", ".txt", ".tex", ".log", ".html"}
 TABLES = {".csv": ",", ".tsv": "\t"}
 KEYED = {".json", ".yaml"}  # a key that only NEW writes changes nothing that was there

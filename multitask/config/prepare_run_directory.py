@@ -159,13 +159,16 @@ def save_config(config: Config, run: RunDirectory) -> None:
     run.write_text(run.config, config.dump())
 
 
+# a run and its data may be moved; a tracker copies what a run writes
+WITHOUT_EFFECT = ("output_dir", "data_dir", "training.tensorboard", "training.trackers")
+
+
 def config_differences(config: Config, run_dir: Path) -> str:
     """Return the keys that differ from a run's saved config, as ``seed (1 -> 2)``; '' for none."""
     saved = RunDirectory(run_dir).load_config()
     before, now = flat(saved.resolved()), flat(config.resolved())
     differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    # a run and its data may be moved
-    differing = [key for key in differing if key not in ("output_dir", "data_dir")]
+    differing = [key for key in differing if key not in WITHOUT_EFFECT]
     if config.encoder.kernels == "auto":  # the saved config has the choice
         differing = [key for key in differing if key != "encoder.kernels"]
     # if the config has no labels, the saved config has those of the data: not a difference

@@ -107,6 +107,13 @@ SURGERY = {
     "aligned_mtl": "multitask.training.gradient_surgery:aligned_mtl",
 }
 
+TRACKERS = {
+    "tensorboard": "multitask.training.trackers.tensorboard:TensorBoard",
+    "wandb": "multitask.training.trackers.wandb:WeightsAndBiases",
+    "mlflow": "multitask.training.trackers.mlflow:MLflow",
+    "trackio": "multitask.training.trackers.trackio:Trackio",
+}
+
 KINDS: dict[str, Mapping[str, str]] = {
     "adapter": ADAPTERS,
     "pooling": POOLERS,
@@ -139,8 +146,17 @@ SUPPLIED: dict[str, tuple[str, ...]] = {
 
 def check_name(kind: str, name: str) -> None:
     """Raise UserError, with the nearest name, if ``name`` is not a registered ``kind``."""
-    if name not in KINDS[kind]:
-        raise UserError(f"unknown {kind} {name!r}{suggest(name, tuple(KINDS[kind]))}")
+    _check_known(kind, name, KINDS[kind])
+
+
+def check_tracker(name: str) -> None:
+    """Raise UserError, with the nearest name, if ``name`` is not a registered tracker."""
+    _check_known("tracker", name, TRACKERS)
+
+
+def _check_known(what: str, name: str, names: Mapping[str, str]) -> None:
+    if name not in names:
+        raise UserError(f"unknown {what} {name!r}{suggest(name, tuple(names))}")
 
 
 def resolve(kind: str, name: str) -> Any:
@@ -157,8 +173,7 @@ def imported(reference: str) -> Any:
 
 def task_type(name: str) -> "TaskType":
     """Return the task type that a head or a saved report names; UserError if it is unknown."""
-    if name not in TASK_TYPES:
-        raise UserError(f"unknown task type {name!r}{suggest(name, tuple(TASK_TYPES))}")
+    _check_known("task type", name, TASK_TYPES)
     return _instance(TASK_TYPES[name])
 
 

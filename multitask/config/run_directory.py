@@ -13,7 +13,7 @@ from multitask.config.checkpoint_state import is_foreign
 from multitask.config.run_log import Event, load_lines, parse_event
 from multitask.config.saved.base import read_saved
 from multitask.config.saved.report_model import Baselines, RunReport
-from multitask.config.saved.run_files import AllBaselines, BestSteps
+from multitask.config.saved.run_files import AllBaselines, BestSteps, TrackerIds
 from multitask.utils.errors import UserError, check_regular, warn
 from multitask.utils.file_system import OWNER_LOCK
 from multitask.utils.files import (
@@ -81,6 +81,10 @@ class RunDirectory:
     figures = Named("figures")
     predictions = Named("predictions")
     tensorboard = Named("tensorboard")
+    # files of other trackers
+    trackers = Named("trackers")
+    # the id that each tracker knows the run by
+    tracker_ids = Named("trackers/ids.json")
 
     def weights_of(self, step: int) -> Path:
         """Return the file with the weights of a best step."""
@@ -170,7 +174,7 @@ class RunDirectory:
     def folders(self) -> list[Path]:
         """The directories that a training writes to."""
         folders = [self.encoder, self.weights, self.checkpoints, self.figures, self.predictions]
-        return [*folders, self.tensorboard]
+        return [*folders, self.tensorboard, self.trackers]
 
     def check_folder(self, folder: Path) -> None:
         """Raise UserError for a link: a run made by somebody else could point to other files."""
@@ -262,6 +266,13 @@ class RunDirectory:
             return baselines.root if self.is_as_saved(self.baselines) else None
         except (FileNotFoundError, UserError):
             return None
+
+    def load_tracker_ids(self) -> dict[str, str]:
+        """Return the id that each tracker knows the run by; none if missing or damaged."""
+        try:
+            return read_saved(self.tracker_ids, TrackerIds, ": damaged: {}").root
+        except (FileNotFoundError, UserError):
+            return {}
 
     def load_events(self) -> list[Event]:
         """Return the lines of the log, without damaged ones; a warning lists those.

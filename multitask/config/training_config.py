@@ -123,8 +123,11 @@ class TrainingConfig(Strict):
     `share_pooling` that no stage trains, report the score before training."""
 
     tensorboard: bool = False
-    """Also write losses, learning rates, gradient norms and evaluations as TensorBoard event files,
-    in `RUN/tensorboard` (`pip install tensorboard`)."""
+    """As `trackers: [tensorboard]`."""
+
+    trackers: list[str] = []
+    """Also send losses, learning rates, gradient norms, evaluations, the config and the report's
+    scores to these trackers: $tracker. A resume can change it."""
 
     @field_validator("betas")
     @classmethod

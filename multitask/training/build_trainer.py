@@ -27,7 +27,7 @@ from multitask.training.metric_log import MetricLog
 from multitask.training.progress import Progress, Stages
 from multitask.training.resuming import SameData
 from multitask.training.setup import Plan
-from multitask.training.tensorboard import TensorBoard
+from multitask.training.trackers.base import Tracking, tracker_names
 from multitask.training.trainer import Trainer
 from multitask.training.turns import Turns
 from multitask.training.validation import Monitor
@@ -70,8 +70,8 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
     keep, every = settings.keep_checkpoints, settings.checkpoint_steps
     checkpoints = Checkpoints(run, parts, selection, keep, every, say)
     callbacks = [ProgressBar(say), *_callbacks(plan, loader, objective.teacher)]
-    if settings.tensorboard:
-        callbacks.append(TensorBoard(log.file, run.make(run.tensorboard)))
+    if tracker_names(config):
+        callbacks.append(Tracking(config, run))
     # to add a callback, add it here
 
     return Trainer(

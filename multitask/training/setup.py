@@ -37,7 +37,7 @@ from multitask.training.gradient_surgery import Surgery, build_surgery
 from multitask.training.launcher import check_launcher
 from multitask.training.loss_weights import loss_weights
 from multitask.training.stages import Stage, plan_stages
-from multitask.training.tensorboard import check_installed
+from multitask.training.trackers.base import check_installed
 from multitask.utils import distributed
 from multitask.utils.device import emulates_bf16
 from multitask.utils.names import EMBEDDED

@@ -134,6 +134,8 @@ def _train(
     distributed.on_first(keep)
     report = save_results(plan, trainer, baselines, revision)
     distributed.on_first(keep)  # again: scoring takes a while
+    for callback in trainer.callbacks:
+        callback.on_report(trainer, report)
     return report
 
 

@@ -145,7 +145,8 @@ def test_predict_refuses_a_directory_that_is_a_link(copy, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "name", ["weights", "checkpoints", "encoder", "figures", "predictions", "tensorboard"]
+    "name",
+    ["weights", "checkpoints", "encoder", "figures", "predictions", "tensorboard", "trackers"],
 )
 def test_training_refuses_a_directory_that_is_a_link(name, command, tmp_path, capsys):
     run = RunDirectory(tmp_path / "run")
