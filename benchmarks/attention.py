@@ -70,7 +70,7 @@ def as_on_a_gpu(
 ) -> Tensor:
     """As ``packed_attention``, in the form that a GPU gets."""
     projected = torch.cat([query, key, value], dim=-1)
-    return padded_attention(projected, packing, heads, rate, None)
+    return padded_attention(projected, packing, heads, rate, query=None)
 
 
 def main() -> None:

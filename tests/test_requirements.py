@@ -20,6 +20,7 @@ OPTIONAL = {
     "onnx": "export --format onnx",
     "onnxruntime": "export --format onnx",
     "sentence_transformers": "export --format sentence-transformers",
+    "ray": "ablate --engine ray",
     "seqeval": "metrics of tagged words",
     "torchjd": "training.gradient_surgery",
     "trackio": "training.trackers",

@@ -62,9 +62,8 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
     if plan.surgery is not None:
         parts["surgery"] = plan.surgery
 
-    scaler = GradScaler(device.type) if model.autocast is torch.float16 else None
-    if scaler is not None:
-        parts["scaler"] = scaler
+    if objective.scaler is not None:
+        parts["scaler"] = objective.scaler
 
     settings = config.training
     keep, every = settings.keep_checkpoints, settings.checkpoint_steps
@@ -85,7 +84,6 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
         progress=progress,
         log=log,
         checkpoints=checkpoints,
-        scaler=scaler,
         others=callbacks,
         say=say,
     )
@@ -109,11 +107,14 @@ def _callbacks(
 
 
 def _objective(plan: Plan) -> Objective:
-    """Build the loss: task weights and SMART terms, and a teacher if a task has a Bregman term."""
+    """Build the loss: weights, SMART terms, a teacher for Bregman terms, and a scale in fp16."""
     tasks = plan.config.tasks
     smart = {name: task.smart for name, task in tasks.items() if task.smart is not None}
     bregman = any(settings.bregman for settings in smart.values())
-    return Objective(plan.loss_weights, smart, teacher_of(plan.model) if bregman else None)
+    teacher = teacher_of(plan.model) if bregman else None
+    fp16 = plan.model.autocast is torch.float16
+    scaler = GradScaler(plan.device.type) if fp16 else None
+    return Objective(plan.loss_weights, smart, teacher, scaler)
 
 
 def _selection(config: Config) -> Selection:

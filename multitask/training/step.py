@@ -1,19 +1,21 @@
 """One training step: losses, gradients, clipping, the optimizer's step."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from multitask.data.collate import SharedBatch, by_task
+from multitask.data.collate import Batch, SharedBatch, by_task
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.training.gradient_surgery import Surgery, TaskGradients
-from multitask.training.loss import Objective
+from multitask.training.loss import Objective, Outcome
 from multitask.training.loss_weights import weighted
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite
+
+Watch = Callable[[str, Tensor, Tensor], None]  # (task, scores, labels)
 
 
 @dataclass
@@ -75,49 +77,36 @@ def train_step(
     *,
     clip_norm: float | None = None,
     surgery: Surgery | None = None,
-    watch: Callable[[str, Tensor, Tensor], None] | None = None,
-    scaler: torch.amp.GradScaler | None = None,
+    watch: Watch | None = None,
     interrupted: bool = False,
 ) -> Stepped:
     """Take one optimizer step on several micro-batches, each with rows of one or more tasks.
 
     Parameters of other tasks have no gradient (None, not zero), so AdamW changes neither them nor
-    their momentum. ``watch`` receives each task's scores and labels. ``scaler`` scales the losses
-    in fp16; a step whose gradient overflows is skipped. ``interrupted`` says that this process has
-    had a signal; the result says it of all processes.
+    their momentum. ``watch`` receives each task's scores and labels. ``interrupted`` says that this
+    process has had a signal; the result says it of all processes.
 
     The host waits for the device once, after the optimizer's launch, and once more with surgery.
-    So the optimizer itself leaves the weights as they are if a number is not finite.
+    So the optimizer itself leaves the weights as they are if a number is not finite. In fp16 a step
+    whose gradient overflows is skipped.
 
     Raises:
         NotFinite: a loss is not a finite number, or the gradient is not, in fp16 at a scale below
             1; the weights are untouched.
     """
-    result, unread = Stepped(), _Unread()
-    scaled = scaler.scale if scaler is not None else _unscaled
+    result, unread, scaler = Stepped(), _Unread(), objective.scaler
     apart = TaskGradients(model.shared()) if surgery else None
     for shared in micro_batches:
         result.sequences += sum(len(batch.inputs.input_ids) for batch in shared)
+        result.rows |= {task: batch.step_rows for task, batch in by_task(shared).items()}
         outcomes = objective.losses(model, shared, apart=surgery is not None)
-        batches, objectives = by_task(shared), {}
-        for task, outcome in outcomes.items():
-            share = batches[task].share
-            part = outcome.loss * share
-            unread.losses.setdefault(task, []).append(part)
-            result.rows[task] = batches[task].step_rows
-            if outcome.penalty is not None:
-                penalty = outcome.penalty * share
-                unread.penalties.setdefault(task, []).append(penalty)
-                part = part + penalty
-            objectives[task] = weighted(model, task, objective.weights[task] * part, share)
-            if watch is not None:
-                counted = slice(None) if share else slice(0)  # share 0: they count on another rank
-                watch(task, outcome.scores.detach()[counted], batches[task].gold[counted])
+        objectives = _objectives(model, by_task(shared), outcomes, objective, unread=unread)
+        _show(watch, by_task(shared), outcomes)
         if apart is None:
-            scaled(torch.stack(list(objectives.values())).sum()).backward()
+            objective.scaled(torch.stack(list(objectives.values())).sum()).backward()
         else:
             for task, value in objectives.items():
-                apart.backward(task, scaled(value))
+                apart.backward(task, objective.scaled(value))
     distributed.add_gradients(_touched(model))
     if apart is not None and surgery is not None:
         apart.sum_over_ranks()
@@ -133,18 +122,57 @@ def train_step(
     *values, stops, result.norm = numbers.tolist()
     result.losses, result.penalties = unread.read(values)
     result.interrupted = stops > 0
-    if scaler is not None and all(map(math.isfinite, values)) and not math.isfinite(result.norm):
-        result.overflow, result.norm = scaler.get_scale(), math.nan
-        if result.overflow >= 1:
-            return result
-    if not all(map(math.isfinite, [*values, result.norm])):
-        shown = ", ".join(f"task {task}: loss {loss}" for task, loss in result.losses.items())
-        raise NotFinite(f"{shown}, gradient norm {result.norm}")
+    _check_finite(result, values, scaler)
     return result
 
 
-def _unscaled(loss: Tensor) -> Tensor:
-    return loss
+def _objectives(
+    model: MultiTaskModel,
+    batches: Mapping[str, Batch],
+    outcomes: Mapping[str, Outcome],
+    objective: Objective,
+    *,
+    unread: _Unread,
+) -> dict[str, Tensor]:
+    """Return what each task adds to the objective; note its loss and penalty in ``unread``."""
+    objectives = {}
+    for task, outcome in outcomes.items():
+        share = batches[task].share
+        part = outcome.loss * share
+        unread.losses.setdefault(task, []).append(part)
+        if outcome.penalty is not None:
+            penalty = outcome.penalty * share
+            unread.penalties.setdefault(task, []).append(penalty)
+            part = part + penalty
+        objectives[task] = weighted(model, task, objective.weights[task] * part, share)
+    return objectives
+
+
+def _show(
+    watch: Watch | None, batches: Mapping[str, Batch], outcomes: Mapping[str, Outcome]
+) -> None:
+    """Give the scores and labels of each task to ``watch``, if there is one."""
+    if watch is None:
+        return
+    for task, outcome in outcomes.items():
+        # share 0: the rows count on another rank
+        counted = slice(None) if batches[task].share else slice(0)
+        watch(task, outcome.scores.detach()[counted], batches[task].gold[counted])
+
+
+def _check_finite(
+    result: Stepped, values: Sequence[float], scaler: torch.amp.GradScaler | None
+) -> None:
+    """Raise NotFinite if the run has diverged; note an overflow of fp16, which is none yet."""
+    finite = all(map(math.isfinite, values))
+    if finite and math.isfinite(result.norm):
+        return
+    if finite and scaler is not None:
+        result.overflow, result.norm = scaler.get_scale(), math.nan
+        if result.overflow >= 1:
+            return
+    shown = ", ".join(f"task {task}: loss {loss}" for task, loss in result.losses.items())
+    raise NotFinite(f"{shown}, gradient norm {result.norm}")
 
 
 def _step(optimizer: torch.optim.Optimizer, found_inf: Tensor) -> None:

@@ -88,7 +88,6 @@ def train(
             return left
 
         left = distributed.on_first(start)
-        distributed.check_seen(run_dir)
         if left.finished:
             say(f"{run_dir} is finished: nothing is left to do")
         else:
@@ -109,6 +108,7 @@ def _train(
     ``config`` is the plan's config with the labels of the data.
     """
     run, checkpoint = RunDirectory(Path(config.output_dir)), left.checkpoint.path
+    distributed.check_seen(run.path)
     for line in describe_data(plan):
         say(line)
     for warning in plan.warnings:

@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 
-from torch.amp import GradScaler
-
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.metrics import mean_of_defined
@@ -48,7 +46,6 @@ class Trainer:
         others: the other callbacks.
         callbacks: all callbacks in the order of their calls: the log first, as others write to it;
             the checkpoints last, as they save what the others have done.
-        scaler: scales the losses in fp16; None in other precisions.
         say: prints a line on the terminal.
         interrupted: True after Ctrl-C or SIGTERM; the loop stops at the next safe point.
         finished: True after all stages; False after an error or interruption.
@@ -64,7 +61,6 @@ class Trainer:
     progress: Progress
     log: MetricLog
     checkpoints: Checkpoints
-    scaler: GradScaler | None
     others: InitVar[Sequence[Callback]]
     say: Callable[[str], None]
     callbacks: list[Callback] = field(init=False)
@@ -127,7 +123,6 @@ class Trainer:
                 self.objective.due(self.progress.trained),
                 clip_norm=self.plan.config.training.clip_norm,
                 surgery=self._surgery_due(),
-                scaler=self.scaler,
                 watch=self.turns.watch if self.stages.now.sampler.needs_scores else None,
                 interrupted=self.interrupted,
             )

@@ -57,9 +57,10 @@ def half(make, scaler, steps=1, **more):
     before = [parameter.detach().clone() for parameter in model.parameters()]
     config = load_config(ROOT / "configs" / "cs224n.yaml")
     optimizer = build_optimizer(model, config.training, dict.fromkeys(TASKS, 1e-3))
-    batches, objective = separate({task: batch(task) for task in TASKS}), Objective(WEIGHTS)
+    batches = separate({task: batch(task) for task in TASKS})
+    objective = Objective(WEIGHTS, scaler=scaler)
     done = [
-        train_step(model, [batches], optimizer, objective, clip_norm=1.0, scaler=scaler, **more)
+        train_step(model, [batches], optimizer, objective, clip_norm=1.0, **more)
         for _ in range(steps)
     ]
     return model, before, done
@@ -110,5 +111,5 @@ def test_a_loss_that_is_not_finite_leaves_the_weights(make, fp16):
     rows = batches[1].tasks["qqp"]
     batches[1] = SharedBatch(batches[1].inputs, {"qqp": replace(rows, share=float("inf"))})
     with pytest.raises(NotFinite, match="task qqp: loss inf"):
-        train_step(model, [batches], optimizer, Objective(weights), scaler=scaler)
+        train_step(model, [batches], optimizer, Objective(weights, scaler=scaler))
     assert all(map(torch.equal, model.parameters(), before))

@@ -96,7 +96,7 @@ class SelfAttention(nn.Module):
         dim = hidden.shape[1]
         query = self.qkv(hidden.index_select(0, packing.first), slice(dim))
         key_value = self.qkv(hidden, slice(dim, None))
-        return self.output(attention(key_value, packing, self.heads, rate, query))
+        return self.output(attention(key_value, packing, self.heads, rate, query=query))
 
 
 class FeedForward(nn.Module):

@@ -1,4 +1,3 @@
-# Tested by tests/models/encoders/test_bert.py
 """The operators of an encoder layer between its matrix products, as torch's own.
 
 ``kernels`` has faster versions of some of them for a CPU.
@@ -37,7 +36,7 @@ def attention(
         [N, s], or [B, s] with ``query``.
     """
     if counts_launches(projected.device):
-        return padded_attention(projected, packing, heads, dropout_rate, query)
+        return padded_attention(projected, packing, heads, dropout_rate, query=query)
     if query is None:
         query, key, value = projected.chunk(3, dim=-1)
     else:

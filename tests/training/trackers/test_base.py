@@ -84,7 +84,16 @@ def check_usable_without_tracker(run_dir, target, monkeypatch) -> None:
     monkeypatch.setitem(TRACKERS, NAME, "not_here:Tracker")
     assert load(run_dir).predict("sst", ["a good film"])
     assert run_multitask.main(["evaluate", str(run_dir)]) == 0
-    export = ["export", str(run_dir), str(target), "--format", "transformers", "--task", "sst"]
+    export = [
+        "export",
+        str(run_dir),
+        str(target),
+        "--format",
+        "transformers",
+        "--encoder-only",
+        "--task",
+        "sst",
+    ]
     assert run_multitask.main(export) == 0
 
 
