@@ -22,7 +22,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def add_overrides(parser: argparse.ArgumentParser, text: str = CHANGES) -> None:
     """Add key=value ...; ``text`` is the help."""
-    parser.add_argument("overrides", metavar="key=value", nargs="*", help=text)
+    parser.add_argument("overrides", metavar="key=value", nargs="*", default=[], help=text)
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def add_runs(parser: argparse.ArgumentParser, why: str) -> None:
     """Add RUN, then more runs (``why`` is their use) and overrides in any order."""
     add_run(parser)
     text = f"more runs, {why}; {CHANGES}"
-    parser.add_argument("more", metavar="RUN|key=value", nargs="*", help=text)
+    parser.add_argument("more", metavar="RUN|key=value", nargs="*", default=[], help=text)
 
 
 def runs_and_overrides(arguments: argparse.Namespace) -> tuple[list[Path], list[str]]:

@@ -123,7 +123,7 @@ class TrainingConfig(Strict):
 
     tensorboard: bool = False
     """Also write losses, learning rates, gradient norms and evaluations as TensorBoard event files,
-    in `RUN/tensorboard` (`pip install tensorboard`)."""
+    in `RUN/tensorboard` (`pip install -e '.[tensorboard]'`)."""
 
     @field_validator("betas")
     @classmethod

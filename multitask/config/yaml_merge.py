@@ -1,6 +1,7 @@
 """Merge a config's YAML files and overrides into plain values that know their file and line.
 
-- A file overrides the files in its ``extends:``.
+- A file overrides the files in its ``extends:``. A file that is not next to it is looked up in
+  ``configs/`` of the clone.
 - A ``key.path=value`` overrides the files.
 - ``defaults:`` applies to every task that does not set the key itself.
 - A task set to ``null`` is removed.
@@ -27,6 +28,9 @@ CHOICES = frozenset(
 )
 # mappings that another file replaces instead of merging keys
 REPLACED = frozenset({("data", "labels"), ("encoder", "seen_corpora")})
+
+
+PRESETS = Path(__file__).parents[2] / "configs"  # of the clone, or of an installed wheel
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,8 @@ def _extended(path: Path, chain: tuple[str, ...], files: dict[str, Node]) -> Nod
     merged: Node | None = None
     for parent in parents:
         file = path.parent / expand_home(parent)
+        if not os.path.lexists(file) and (PRESETS / parent).is_file():
+            file = PRESETS / parent  # the same name works from any directory
         if not file.is_file() and not file.is_symlink():
             raise UserError(f"{extends.place}: extends: {no_file(file)}")
         merged = _on_top(merged, _extended(file, (*chain, name), files))

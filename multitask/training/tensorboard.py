@@ -10,6 +10,7 @@ from multitask.config.run_log import parse_event
 from multitask.training.callbacks import Callback, Evaluation
 from multitask.training.step import Stepped
 from multitask.utils import distributed
+from multitask.utils.optional import install_command
 
 if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
@@ -22,7 +23,8 @@ def check_installed(config: Config) -> None:
     """Raise UserError if the config asks for event files and the package is not installed."""
     if config.training.tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise config.error(
-            ("training", "tensorboard"), "the package is not here: pip install tensorboard"
+            ("training", "tensorboard"),
+            f"the package is not installed: {install_command('tensorboard')}",
         )
 
 

@@ -236,3 +236,12 @@ def test_an_argument_that_is_not_utf_8_is_refused(files):
 def test_a_long_override_is_no_directory(files):
     files(a="x: 1\n")
     assert is_override("x=" + "y" * 5000)
+
+
+def test_extends_falls_back_to_the_presets(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("extends: demo.yaml\nseed: 5\n")
+    tree = load_tree(file)
+    assert tree.value["seed"] == 5 and tree.value["tasks"]
+    (tmp_path / "demo.yaml").write_text("device: cpu\n")  # a file next to it comes first
+    assert load_tree(file).value == {"device": "cpu", "seed": 5}
