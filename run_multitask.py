@@ -81,6 +81,22 @@ def command_parser(name: str) -> argparse.ArgumentParser:
     return parser
 
 
+def parse(name: str, arguments: list[str]) -> argparse.Namespace:
+    """Parse a command's arguments. Raises UserError for an option that is a key of the config."""
+    parser = command_parser(name)
+    parsed, unknown = parser.parse_known_intermixed_args(arguments)
+    for word in unknown:
+        from multitask.config.validation_error import full_keys
+
+        key = word.partition("=")[0].removeprefix("--").replace("-", "_")
+        if word.startswith("--") and (keys := full_keys(key.rpartition(".")[2])):
+            meant = " or ".join(f"{one}=VALUE" for one in keys)
+            raise UserError(f"{word}: no such option; a key of the config is set by {meant}")
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return parsed
+
+
 def print_help() -> None:
     program = program_name()
     print(f"usage: {program} [COMMAND] ...   ({program} COMMAND --help: its arguments)\n")
@@ -190,7 +206,7 @@ def run(arguments: list[str]) -> int:
             print(f"error: no such command, and no such config: {name!r}{meant}", file=sys.stderr)
             return 2
         name, rest = "train", arguments
-    parsed = command_parser(name).parse_intermixed_args(rest)
+    parsed = parse(name, rest)
     command_module(name).run(parsed)
     sys.stdout.flush()
     return 0

@@ -150,3 +150,14 @@ def test_ctrl_c_while_modules_are_imported(ignored, tmp_path):
         assert "interrupted" not in done.stderr
     else:
         assert (done.returncode, done.stderr) == (2, "error: interrupted\n")
+
+
+def test_a_config_key_as_an_option_is_answered_with_the_full_key(capsys):
+    line = complaint(capsys, "configs/demo.yaml", "--epochs", "1")
+    assert line.startswith("--epochs: no such option") and "training.epochs=VALUE" in line
+
+
+def test_only_the_config_is_required(capsys):
+    with pytest.raises(SystemExit):
+        main("train")
+    assert capsys.readouterr().err.endswith("the following arguments are required: CONFIG\n")

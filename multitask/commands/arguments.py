@@ -76,6 +76,13 @@ def check_number(option: str, number: int, least: int = 1) -> None:
         raise UserError(f"{option}: expected a whole number ≥ {least}, not {number}")
 
 
+def only_task(run: Path, config: "Config") -> str:
+    """Return the task of a run with one task. Raises UserError if it has several."""
+    if len(config.tasks) > 1:
+        raise UserError(f"{run}: name the task by --task: one of {', '.join(config.tasks)}")
+    return next(iter(config.tasks))
+
+
 def check_task(run: Path, config: "Config", task: str) -> None:
     """Raise UserError unless the run has the task."""
     if task not in config.tasks:

@@ -152,7 +152,12 @@ def resolve(kind: str, name: str) -> Any:
 def imported(reference: str) -> Any:
     """Import and return the object that a ``"module:attribute"`` string names."""
     module, _, attribute = reference.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        raise UserError(f"{reference}: no module {error.name!r}: is it installed?") from error
+    except AttributeError as error:
+        raise UserError(f"{reference}: {reason_of(error)}") from error
 
 
 def task_type(name: str) -> "TaskType":
@@ -164,7 +169,12 @@ def task_type(name: str) -> "TaskType":
 
 def head_type(head: str) -> "TaskType":
     """Return the task type of a registered head."""
-    return task_type(resolve("head", head).task_type)
+    factory = resolve("head", head)
+    for name in ("task_type", "loss", "predict"):
+        unlabelled = name == "predict" and not task_type(factory.task_type).labelled
+        if not unlabelled and not hasattr(factory, name):
+            raise UserError(f"head {head!r} ({HEADS[head]}) has no `{name}`: docs/extending.md")
+    return task_type(factory.task_type)
 
 
 def input_type(name: str) -> Any:

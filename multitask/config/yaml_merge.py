@@ -101,6 +101,8 @@ def load_tree(path: str | os.PathLike[str], overrides: Overrides | None = None) 
     placed = [_with_place(override) for override in overrides or []]
     for override in placed:
         root = _on_top(root, _parse_override(override))
+    for override in placed:
+        _check_default(root, override)
     return _spread_defaults(root, frozenset(override.place for override in placed))
 
 
@@ -199,6 +201,23 @@ def _parse_override(override: Override) -> Node:
     for part in reversed(key.split(".")):
         node = Node({part: node}, override.place)
     return node
+
+
+def _check_default(root: Node, override: Override) -> None:
+    """Raise UserError for an override of a default which every task replaces by its own value."""
+    first, *path = override.key.strip().split(".")
+    tasks = root.value.get("tasks", Node(None, "")).value
+    if first != "defaults" or not path or not isinstance(tasks, dict):
+        return
+    given = {name: task for name, task in tasks.items() if task.value is not None}
+    reached = [_reached(task, tuple(path)) for task in given.values()]
+    if reached and all(
+        depth == len(path) and not isinstance(node.value, dict) for node, depth in reached
+    ):
+        key = ".".join(path)
+        keys = ", ".join(f"tasks.{name}.{key}" for name in given)
+        message = f"has no effect: every task has its own {key}: set {keys}"
+        raise UserError(f"{override.place}: {message}", place=override.place)
 
 
 def _check_removed(base: Node, over: Node) -> None:

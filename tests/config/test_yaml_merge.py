@@ -245,3 +245,11 @@ def test_extends_falls_back_to_the_presets(tmp_path):
     assert tree.value["seed"] == 5 and tree.value["tasks"]
     (tmp_path / "demo.yaml").write_text("device: cpu\n")  # a file next to it comes first
     assert load_tree(file).value == {"device": "cpu", "seed": 5}
+
+
+def test_a_default_that_every_task_replaces_is_refused(tmp_path):
+    file = tmp_path / "own.yaml"
+    file.write_text("tasks: {a: {data: {test: x}}, b: {data: {test: y}}}\n")
+    with pytest.raises(UserError, match=r"no effect: .* set tasks.a.data.test, tasks.b.data.test"):
+        load_tree(file, ["defaults.data.test=null"])
+    assert load_tree(file, ["defaults.data.dev=d"]).value["tasks"]["a"]["data"]["dev"] == "d"

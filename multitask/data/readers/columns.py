@@ -59,7 +59,9 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
     files = files_of(file)
     missing = next((one for one in files or [file] if not one.is_file()), None)
     if missing is not None:
-        raise config.error(path, f"{no_file(missing)} ({_advice(config, path, split, name)})")
+        share = "; or take a share of train: `dev_share: 0.1`" if split == "dev" else ""
+        advice = _advice(config, path, split, name)
+        raise config.error(path, f"{no_file(missing)} ({advice}){share}")
     form = format_of(data, file)
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
@@ -74,8 +76,7 @@ def _advice(config: Config, path: KeyPath, split: str, name: str) -> str:
             return "it is in this directory: set data_dir=."
         if (directory / name).is_file():
             return f"it is next to the YAML file: set data_dir={directory}"
-    without = {"test": "; null where there is none", "dev": "; or `dev_share` instead of dev"}
-    return f"is `data_dir` right?{without.get(split, '')}"
+    return "is `data_dir` right?" + ("; null where there is none" if split == "test" else "")
 
 
 def files_of(file: Path) -> list[Path]:

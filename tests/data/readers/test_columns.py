@@ -77,4 +77,4 @@ def test_missing_dev_rows_may_be_a_share_of_train(tmp_path):
     result = refusal(load_rows, make(tmp_path, {"dev": None}), "t", "dev", BINARY)
     assert "dev_share" in result
     result = refusal(load_rows, make(tmp_path, {"dev": "none.csv"}), "t", "dev", BINARY)
-    assert result.endswith("(is `data_dir` right?; or `dev_share` instead of dev)")
+    assert result.endswith("(is `data_dir` right?); or take a share of train: `dev_share: 0.1`")
