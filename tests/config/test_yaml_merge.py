@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from multitask.config.yaml_merge import is_override, load_tree
+from multitask.utils.errors import UserError
 from tests.support.messages import tree_refusal
 
 
