@@ -39,6 +39,7 @@ from multitask.utils.errors import (
     reason_of,
     suggest,
 )
+from multitask.utils.names import MODULES_VARIABLE
 from multitask.utils.terminal import escape_output
 from multitask.utils.versions import VERSION, git_revision, program_name
 
@@ -78,6 +79,8 @@ def command_parser(name: str) -> argparse.ArgumentParser:
         prog=f"{program_name()} {name}", description=module.__doc__, epilog=EPILOG
     )
     module.add_arguments(parser)
+    text = "let the YAML file name `PACKAGE.module:Class` of this package, also from here"
+    parser.add_argument("--allow-module", metavar="PACKAGE", action="append", help=text)
     return parser
 
 
@@ -207,6 +210,10 @@ def run(arguments: list[str]) -> int:
             return 2
         name, rest = "train", arguments
     parsed = parse(name, rest)
+    if parsed.allow_module:
+        os.environ[MODULES_VARIABLE] = ",".join(parsed.allow_module)
+    if MODULES_VARIABLE in os.environ:
+        sys.path.append(os.getcwd())  # noqa: PTH109
     command_module(name).run(parsed)
     sys.stdout.flush()
     return 0

@@ -6,6 +6,7 @@ attribute is imported when the model is built. To add a method, add one file and
 
 import importlib
 import inspect
+import os
 import types
 from collections.abc import Mapping
 from functools import cache
@@ -16,6 +17,7 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from multitask.config.base import out_of_bounds
 from multitask.utils.errors import UserError, reason_of, suggest
 from multitask.utils.limits import LAYERS, SIZE
+from multitask.utils.names import MODULES_VARIABLE
 
 if TYPE_CHECKING:
     from multitask.tasks.base import TaskType
@@ -137,16 +139,22 @@ SUPPLIED: dict[str, tuple[str, ...]] = {
 }
 
 
+def _allowed(name: str) -> bool:
+    """Return True for a ``module:Class`` in a package that ``--allow-module`` names."""
+    packages = os.environ.get(MODULES_VARIABLE, "").split(",")
+    return ":" in name and name.partition(":")[0].partition(".")[0] in packages
+
+
 def check_name(kind: str, name: str) -> None:
     """Raise UserError, with the nearest name, if ``name`` is not a registered ``kind``."""
-    if name not in KINDS[kind]:
+    if name not in KINDS[kind] and not _allowed(name):
         raise UserError(f"unknown {kind} {name!r}{suggest(name, tuple(KINDS[kind]))}")
 
 
 def resolve(kind: str, name: str) -> Any:
     """Import and return the class registered under ``name``."""
     check_name(kind, name)
-    return imported(KINDS[kind][name])
+    return imported(KINDS[kind].get(name, name))
 
 
 def imported(reference: str) -> Any:
@@ -173,7 +181,9 @@ def head_type(head: str) -> "TaskType":
     for name in ("task_type", "loss", "predict"):
         unlabelled = name == "predict" and not task_type(factory.task_type).labelled
         if not unlabelled and not hasattr(factory, name):
-            raise UserError(f"head {head!r} ({HEADS[head]}) has no `{name}`: docs/extending.md")
+            raise UserError(
+                f"head {head!r} ({HEADS.get(head, head)}) has no `{name}`: docs/extending.md"
+            )
     return task_type(factory.task_type)
 
 

@@ -151,3 +151,13 @@ def test_a_head_that_lacks_a_part_or_its_module_is_one_line(monkeypatch):
     monkeypatch.setattr(registry, "resolve", lambda kind, name: Incomplete)
     with pytest.raises(UserError, match=r"head 'mine' .* has no `loss`"):
         registry.head_type("mine")
+
+
+def test_a_class_of_an_allowed_package_may_be_named(monkeypatch):
+    name = "heads.binary:BinaryHead"
+    with pytest.raises(UserError, match="unknown head"):
+        registry.resolve("head", name)
+    monkeypatch.setenv("MULTITASK_MODULES", "mine,heads")
+    assert registry.head_type(name).name == "binary"
+    with pytest.raises(UserError, match="unknown head"):
+        registry.resolve("head", "headsmine.binary:BinaryHead")
