@@ -14,6 +14,7 @@ from tests.conftest import ROOT
 OURS = ("multitask", "heads", "pals", "smart")
 # modules of optional packages: imported when they are used, with a message that names the package
 OPTIONAL = {
+    "argcomplete": "completion in the shell",
     "faiss": "search in an index of many texts",
     "flask": "serve",
     "mlflow": "training.trackers",

@@ -66,6 +66,10 @@ class Config(Strict):
             path = (*path, *message.key)
         return self._tree.error(path, str(message))
 
+    def where(self, path: KeyPath) -> str:
+        """Return the file and line of ``path``."""
+        return self._tree.where(path)
+
     @contextmanager
     def errors_at(self, path: KeyPath) -> Iterator[None]:
         """Add the file and line of ``path`` to a UserError that the block raises."""

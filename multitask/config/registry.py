@@ -6,6 +6,7 @@ attribute is imported when the model is built. To add a method, add one file and
 
 import importlib
 import inspect
+import os
 import types
 from collections.abc import Mapping
 from functools import cache
@@ -16,6 +17,7 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from multitask.config.base import out_of_bounds
 from multitask.utils.errors import UserError, reason_of, suggest
 from multitask.utils.limits import LAYERS, SIZE
+from multitask.utils.names import MODULES_VARIABLE
 
 if TYPE_CHECKING:
     from multitask.tasks.base import TaskType
@@ -144,9 +146,16 @@ SUPPLIED: dict[str, tuple[str, ...]] = {
 }
 
 
+def _allowed(name: str) -> bool:
+    """Return True for a ``module:Class`` in a package that ``--allow-module`` names."""
+    packages = os.environ.get(MODULES_VARIABLE, "").split(",")
+    return ":" in name and name.partition(":")[0].partition(".")[0] in packages
+
+
 def check_name(kind: str, name: str) -> None:
     """Raise UserError, with the nearest name, if ``name`` is not a registered ``kind``."""
-    _check_known(kind, name, KINDS[kind])
+    if not _allowed(name):
+        _check_known(kind, name, KINDS[kind])
 
 
 def check_tracker(name: str) -> None:
@@ -162,13 +171,18 @@ def _check_known(what: str, name: str, names: Mapping[str, str]) -> None:
 def resolve(kind: str, name: str) -> Any:
     """Import and return the class registered under ``name``."""
     check_name(kind, name)
-    return imported(KINDS[kind][name])
+    return imported(KINDS[kind].get(name, name))
 
 
 def imported(reference: str) -> Any:
     """Import and return the object that a ``"module:attribute"`` string names."""
     module, _, attribute = reference.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        raise UserError(f"{reference}: no module {error.name!r}: is it installed?") from error
+    except AttributeError as error:
+        raise UserError(f"{reference}: {reason_of(error)}") from error
 
 
 def task_type(name: str) -> "TaskType":
@@ -179,7 +193,14 @@ def task_type(name: str) -> "TaskType":
 
 def head_type(head: str) -> "TaskType":
     """Return the task type of a registered head."""
-    return task_type(resolve("head", head).task_type)
+    factory = resolve("head", head)
+    for name in ("task_type", "loss", "predict"):
+        unlabelled = name == "predict" and not task_type(factory.task_type).labelled
+        if not unlabelled and not hasattr(factory, name):
+            raise UserError(
+                f"head {head!r} ({HEADS.get(head, head)}) has no `{name}`: docs/extending.md"
+            )
+    return task_type(factory.task_type)
 
 
 def input_type(name: str) -> Any:

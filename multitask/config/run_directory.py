@@ -222,8 +222,8 @@ class RunDirectory:
             self._save_digests(self.metrics, [])
 
     def _has_checksum(self, file: Path) -> bool:
-        if file.parent == self.predictions:
-            return file.suffix == ".jsonl" and self.holds_run  # not those of an ensemble
+        if self.predictions in file.parents:
+            return self.holds_run  # not those of an ensemble
         return file in (self.config, self.best, self.baselines, self.report)
 
     @contextmanager
@@ -245,6 +245,11 @@ class RunDirectory:
         """Return False if a file was changed after the run wrote it."""
         valid = read_digests(self.checksums).get(self._name(file))
         return valid is None or file_digest(file) in valid
+
+    def is_intact(self, file: Path) -> bool:
+        """Return True if a file is there, with the checksum that the run saved."""
+        saved = read_digests(self.checksums).get(self._name(file), [])
+        return file.is_file() and file_digest(file) in saved
 
     def warn_of_change(self, file: Path) -> None:
         """Warn if a file was changed after the run wrote it."""

@@ -17,6 +17,7 @@ from multitask.config.prepare_run_directory import check_distinct, check_no_run
 from multitask.config.registry import imported, task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport, TaskReport
+from multitask.data.inputs.base import input_of
 from multitask.data.load_rows import label_reader
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scores
@@ -137,17 +138,19 @@ def write_ensemble(directory: Path, averaged: Ensemble) -> list[Path]:
     return written
 
 
-def predict_texts(runs: Iterable[TrainedRun], task: str, file: Path) -> tuple[Rows, list[Record]]:
+def predict_texts(
+    runs: Iterable[TrainedRun], task: str, given: Path | tuple[str, ...]
+) -> tuple[Rows, list[Record]]:
     """Read the user's texts, and average the runs' predictions for each.
 
-    ``runs`` may be a generator, so that only one run is in memory. Raises UserError for texts that
-    do not fit the task, and for runs with different labels.
+    ``given`` is a file, or the texts of one row. ``runs`` may be a generator, so that only one run
+    is in memory. Raises UserError for texts that do not fit the task, and
+    for runs with different labels.
     """
     members: list[Scores] = []
     readers = []
     for trained in runs:
-        read = imported(trained.readers[task].task_type.rows_of_file)
-        rows = read(trained.config.tasks[task], file)
+        rows = _rows_of(trained, task, given)
         members.append(trained.score(task, rows))
         readers.append((trained.directory, trained.readers[task]))
     reader = check_same_labels(task, readers)
@@ -159,6 +162,16 @@ def predict_texts(runs: Iterable[TrainedRun], task: str, file: Path) -> tuple[Ro
         averaged = average(reader.task_type, [member.scores for member in members])
         scores = Scores(*averaged, float("nan"))
     return rows, predicted_records(rows, reader, scores.predictions, scores.scores)
+
+
+def _rows_of(trained: TrainedRun, task: str, given: Path | tuple[str, ...]) -> Rows:
+    """Read rows from a file, or make one row of texts."""
+    if isinstance(given, Path):
+        read = imported(trained.readers[task].task_type.rows_of_file)
+        return read(trained.config.tasks[task], given)
+    texts = given[0] if len(given) == 1 else given
+    read = imported(trained.readers[task].task_type.rows_of_texts)
+    return read([texts], input_of(trained.config.tasks[task]), "--text")
 
 
 def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) -> LabelReader:

@@ -207,7 +207,7 @@ def _seen(predictions: Array, reader: LabelReader) -> Array:
 
 def import_seqeval() -> Any:
     """Import ``seqeval.scheme``. Raises UserError if seqeval is missing."""
-    return optional("seqeval.scheme", "tagged words are scored with seqeval", "seqeval")
+    return optional("seqeval.scheme", "tagged words are scored with seqeval", "tags")
 
 
 def entities(tags: Sequence[str], scheme: str) -> set[tuple[str, int, int]]:

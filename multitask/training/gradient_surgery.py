@@ -19,6 +19,7 @@ from multitask.config.registry import build
 from multitask.utils import distributed
 from multitask.utils.device import counts_launches
 from multitask.utils.errors import UserError, reason_of
+from multitask.utils.optional import install_command
 
 # private attributes of torchjd's GradVac: its running cosines, and the number of tasks and dtype
 # that they belong to
@@ -27,7 +28,6 @@ COSINES, MADE_FOR = "_phi_t", "_state_key"
 # give a shorter vector still
 MEANS = ("cagrad", "mgda", "aligned_mtl")
 SHORTEN = ("mgda", "aligned_mtl")
-INSTALL = "pip install 'torchjd[cagrad]>=0.18,<0.19'"
 
 
 def _made(name: str, **options: float) -> Any:
@@ -37,9 +37,8 @@ def _made(name: str, **options: float) -> Any:
 
         return getattr(library, name)(**options)
     except ImportError as error:
-        raise UserError(
-            f"gradient surgery needs more packages ({reason_of(error)}): {INSTALL}"
-        ) from error
+        reason, command = reason_of(error), install_command("surgery")
+        raise UserError(f"gradient surgery needs more packages ({reason}): {command}") from error
 
 
 def pcgrad() -> Any:
@@ -61,7 +60,9 @@ def gradvac(beta: float = 0.01) -> Any:
         raise ValueError(f"beta must be from 0 to 1, not {beta}")
     weighting = _made("GradVacWeighting", beta=beta)
     if not (hasattr(weighting, COSINES) and hasattr(weighting, MADE_FOR)):
-        raise UserError(f"gradvac: this version of torchjd is not known here: {INSTALL}")
+        raise UserError(
+            f"gradvac: this version of torchjd is not known here: {install_command('surgery')}"
+        )
     return weighting
 
 

@@ -33,7 +33,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     package.
     """
     for package in PACKAGES:
-        optional(package, f"{package} is not installed", " ".join(PACKAGES))
+        optional(package, f"{package} is not installed", "onnx")
     if parts.head.takes in ("tokens", "sequence"):
         head = parts.config.tasks[parts.task].head.name
         message = f"tasks.{parts.task}.head: {head} predicts {parts.reader.task_type.predicts}: "

@@ -143,7 +143,7 @@ class TextIndex:
 
 def import_faiss() -> Any:
     """Import the library. Raises UserError if it is missing."""
-    return optional("faiss", "semantic search needs FAISS", "faiss-cpu")
+    return optional("faiss", "semantic search needs FAISS", "search")
 
 
 def nearest(index: Any, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
