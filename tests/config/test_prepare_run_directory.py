@@ -20,7 +20,7 @@ def test_only_what_changes_a_run_counts(tmp_path):
         load_config(ROOT / "configs" / "demo.yaml", [*SETTINGS, *changes])
         for changes in (
             ["seed=3"],
-            ["seed=4", "training.lr=1e-4", f"data_dir={tmp_path}", *TRACKED],
+            ["seed=4", "training.lr=1e-4", f"data_dir={tmp_path}", TRACKED],
         )
     )
     before = before.model_copy(update={"output_dir": str(tmp_path)})

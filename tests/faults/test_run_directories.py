@@ -140,7 +140,7 @@ def test_predict_refuses_a_directory_that_is_a_link(copy, tmp_path, capsys):
     copy.predictions.rename(tmp_path / "elsewhere")
     copy.predictions.symlink_to(tmp_path / "elsewhere")
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "elsewhere").iterdir()}
-    assert "predictions is a link" in complaint(capsys, "predict", copy.path)
+    assert "predictions is a link" in complaint(capsys, "predict", copy.path, "--again")
     assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "elsewhere").iterdir()}
 
 
