@@ -98,7 +98,7 @@ def autocast_dtype(precision: str, device: torch.device) -> torch.dtype | None:
     if precision != "auto":
         return DTYPES[precision]
     if device.type == "cuda":
-        if torch.cuda.is_bf16_supported(including_emulation=False):
+        if not emulates_bf16(device):
             return torch.bfloat16
         return torch.float16 if torch.cuda.get_device_capability(device) >= FP16_SINCE else None
     fast = device.type == "cpu" and _fast_bf16(torch.cpu.get_capabilities())

@@ -137,17 +137,14 @@ def total(values: Sequence[float], device: torch.device) -> list[float]:
     """Sum each value over the ranks, in float64."""
     if world() == 1:
         return list(values)
-    tensor = torch.tensor(values, dtype=torch.float64, device=device)
-    with _peers():
-        distributed.all_reduce(tensor)
-    return tensor.tolist()
+    return summed(torch.tensor(values, dtype=torch.float64, device=device)).tolist()
 
 
 def summed(numbers: Tensor) -> Tensor:
     """Sum numbers [n] over the ranks, in float64, without a wait."""
     if world() == 1:
         return numbers
-    wide = numbers.double()
+    wide = numbers.to(torch.float64, copy=True)
     with _peers():
         distributed.all_reduce(wide)
     return wide

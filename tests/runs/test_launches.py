@@ -1,5 +1,5 @@
-"""What a step asks of a GPU: how many launches, against a plain loop of `transformers`, and that
-the host never waits before the end. Counted on a CPU and on torch's meta device."""
+"""A step has few launches on a GPU, against a plain loop of `transformers`, and the host never
+waits before the end. Counted on a CPU and on torch's meta device."""
 
 from collections.abc import Callable
 from pathlib import Path

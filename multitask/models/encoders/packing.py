@@ -5,8 +5,8 @@ similar length (``Group``) and pads them to the longest of the group, because a 
 sequence costs more than a few pads. On real batches a forward pass is about three times as fast as
 with padding to the longest sequence, in fp32 on two cores: docs/performance.md.
 
-On a GPU a launch costs more than the pads, so attention pads the whole batch (``Padded``). All
-indices are computed on the host and sent in one transfer, so no pass waits for the GPU.
+On a GPU a launch should cost more than the pads, so attention pads the whole batch (``Padded``).
+All indices are computed on the host and sent in one transfer, so no pass waits for the GPU.
 """
 
 from collections.abc import Iterator

@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """What a tracker is told about a run.
+    """The facts about a run that a tracker gets.
 
     Attributes:
         directory: the run's directory.

@@ -16,7 +16,7 @@ LENGTHS = [9, 1, 4, 30, 31, 4, 2, 17]
 
 
 def test_all_layers_are_one_graph_on_a_gpu(monkeypatch):
-    """What torch.compile would get there; a break in the graph raises an error."""
+    """torch.compile gets one graph there; a break in it raises an error."""
     as_on_a_gpu(monkeypatch)
     torch.manual_seed(0)
     encoder = BertEncoder(vocab_size=60, dim=32, num_layers=3, heads=4, dropout=0.0,
