@@ -1,22 +1,93 @@
-# Tested by tests/commands/test_train.py
 """Train a config, with advice for what may go wrong."""
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from multitask.api.read_source import read_source
+from multitask.api.row_files import Rows
 from multitask.config import Config
 from multitask.config.prepare_run_directory import check_directory, own
 from multitask.config.run_directory import RunDirectory
+from multitask.config.yaml_merge import Source
 from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, TryAgain, UserError, reason_of
+
+if TYPE_CHECKING:
+    from multitask.inference.load_run import TrainedRun
+    from multitask.training.callbacks import Callback
+
+
+def train(
+    config: Source | Config,
+    overrides: Sequence[str] = (),
+    *,
+    rows: Rows | None = None,
+    callbacks: Sequence["Callback"] = (),
+    resume: bool = False,
+    overwrite: bool = False,
+) -> "TrainedRun":
+    """Train a run as the command does, and load it.
+
+    Args:
+        config: a YAML file, a dict of its keys and values (with ``output_dir``), or a ``Config``.
+        overrides: config values to change, such as ``["training.epochs=1"]``.
+        rows: a table per task and split, such as ``{"sst": {"train": T, "dev": T}}``. A table is a
+            ``datasets.Dataset``, a list of dicts, or anything that ``pyarrow.table`` takes. It is
+            written as a Parquet file to the directory ``rows`` next to the run directory.
+        callbacks: objects of ``multitask.Callback``, called in order before the checkpoints are
+            saved. Checkpoints do not have their state. An exception from one ends the run.
+        resume: go on from the last checkpoint; the other arguments must be the same.
+        overwrite: replace the run in ``output_dir``.
+
+    Raises:
+        Busy: another process trains in the directory.
+        TryAgain: Ctrl-C or SIGTERM stopped the run; its state is saved.
+        UserError: bad input, a full disk, or a loss that is not finite.
+    """
+    if resume and overwrite:
+        raise UserError("resume and overwrite: give one of them")
+    loaded = read_source(config, overrides, rows)
+    _check_one_process()
+    _check_callbacks(callbacks)
+    train_config(loaded, callbacks=callbacks, resume=resume, overwrite=overwrite)
+    from multitask.inference.load_run import load
+
+    return load(loaded.output_dir)
+
+
+def _check_one_process() -> None:
+    """Raise UserError under a launcher: only the first process could load the run."""
+    from multitask.utils.distributed import planned_world
+
+    if planned_world() > 1:
+        message = "several processes train by the command: torchrun run_multitask.py CONFIG"
+        raise UserError(f"multitask.train trains in one process: {message}")
+
+
+def _check_callbacks(callbacks: Sequence[object]) -> None:
+    """Raise UserError for something else, such as the class in place of an object."""
+    from multitask.training.callbacks import Callback
+
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            message = "expected a list of objects of multitask.Callback"
+            raise UserError(f"callbacks: {message}, not {callback!r:.60}")
 
 
 def train_config(
-    config: Config, *, resume: bool = False, overwrite: bool = False, discard: bool = False
+    config: Config,
+    *,
+    callbacks: Sequence["Callback"] = (),
+    resume: bool = False,
+    overwrite: bool = False,
+    discard: bool = False,
 ) -> None:
-    """Train a run. ``discard`` removes weights, checkpoints and the encoder copy at its end.
+    """Train a run; ``callbacks`` as in ``train``.
+
+    ``discard`` removes weights, checkpoints and the encoder copy at its end.
 
     Raises:
         Busy: another process trains in the directory.
@@ -31,11 +102,13 @@ def train_config(
     with _errors_of_files(directory), early:
         from torch import OutOfMemoryError
 
-        from multitask.training.train_run import train
+        from multitask.training.train_run import train as train_run
         from multitask.training.trainer import Interrupted
 
         try:
-            train(config, resume=resume, overwrite=overwrite, discard=discard)
+            train_run(
+                config, callbacks=callbacks, resume=resume, overwrite=overwrite, discard=discard
+            )
         except Interrupted:
             raise TryAgain(
                 f"interrupted; the state is saved in {config.output_dir}: go on with the same "

@@ -326,7 +326,15 @@ def rows_of_texts(texts: Iterable[Any], form: Input, source: str) -> Rows:
 
 
 def listed(items: Iterable[Any], what: str, source: str) -> list[Any]:
-    """Return the items of an iterable; it must have at least one.
+    """Return the items of an iterable as ``as_list``. Raises UserError if there are none, too."""
+    rows = as_list(items, what, source)
+    if not rows:
+        raise UserError(f"{source}: expected a list of {what}, not an empty one")
+    return rows
+
+
+def as_list(items: Iterable[Any], what: str, source: str) -> list[Any]:
+    """Return the items of an iterable; ``what`` names them in messages.
 
     Raises UserError for a string, a mapping or a data frame: iterating over them would give
     letters, keys or column names.
@@ -335,11 +343,9 @@ def listed(items: Iterable[Any], what: str, source: str) -> list[Any]:
         raise UserError(
             f"{source}: expected a list of {what}, not a table: pass one of its columns"
         )
-    unfit = isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable)
-    if unfit or not (rows := list(items)):
-        shown = type(items).__name__ if unfit else "an empty one"
-        raise UserError(f"{source}: expected a list of {what}, not {shown}")
-    return rows
+    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
+        raise UserError(f"{source}: expected a list of {what}, not {type(items).__name__}")
+    return list(items)
 
 
 def ids_if_any(data: DataConfig, columns: Mapping[str, list]) -> DataConfig:

@@ -1,7 +1,7 @@
 # Tested by tests/training/test_callbacks.py
 """Build the trainer of a run: the parts whose state is saved, and the callbacks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -36,8 +36,13 @@ from multitask.utils.rng import RandomState
 from smart.teacher import teacher_of
 
 
-def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.write) -> Trainer:
-    """Build the trainer of a plan, at step 0."""
+def build_trainer(
+    plan: Plan,
+    run_dir: Path,
+    say: Callable[[str], None] = tqdm.write,
+    more: Sequence[Callback] = (),
+) -> Trainer:
+    """Build the trainer of a plan, at step 0; ``more`` are the user's callbacks."""
     config, model, device, run = plan.config, plan.model, plan.device, RunDirectory(run_dir)
     loader = plan.loader
     stages, measures = Stages(plan.stages, model), Monitor(plan)
@@ -84,7 +89,7 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
         progress=progress,
         log=log,
         checkpoints=checkpoints,
-        others=callbacks,
+        others=[*callbacks, *more],
         say=say,
     )
 

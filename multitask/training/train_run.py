@@ -2,7 +2,7 @@
 """One run from start to end: config, data, model, sampler, trainer, evaluation, report."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from multitask.config.saved.report_model import RunReport
 from multitask.reporting.model_card import complete_pages
 from multitask.reporting.run_report import terminal_table
 from multitask.training.build_trainer import build_trainer
+from multitask.training.callbacks import Callback
 from multitask.training.checkpoint_repair import mend
 from multitask.training.describe_plan import describe_data
 from multitask.training.frozen_baselines import run_baselines
@@ -44,12 +45,13 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     discard: bool = False,
+    callbacks: Sequence[Callback] = (),
     say: Callable[[str], None] = tqdm.write,
 ) -> Path:
     """Train, evaluate and report one run; return its directory.
 
     This process owns the directory from the start to the end. ``discard`` removes the weights at
-    the end.
+    the end. ``callbacks`` are called after ours, before the checkpoints are saved.
 
     Raises:
         Busy: another process trains in the directory.
@@ -91,7 +93,7 @@ def train(
         if left.finished:
             say(f"{run_dir} is finished: nothing is left to do")
         else:
-            report = _train(plan, resolved, left, resume=resume, say=say)
+            report = _train(plan, resolved, left, resume=resume, callbacks=callbacks, say=say)
             say(terminal_table(report))
         if discard:
             distributed.on_first(partial(discard_weights, run))
@@ -101,7 +103,13 @@ def train(
 
 
 def _train(
-    plan: Plan, config: Config, left: Left, *, resume: bool, say: Callable[[str], None]
+    plan: Plan,
+    config: Config,
+    left: Left,
+    *,
+    resume: bool,
+    callbacks: Sequence[Callback],
+    say: Callable[[str], None],
 ) -> RunReport:
     """Train from the first step or a checkpoint, save the results and return report.json.
 
@@ -117,7 +125,7 @@ def _train(
         distributed.on_first(lambda: save_encoder(plan, run))
     baselines = run_baselines(plan, run, resume, say)
     distributed.on_first(run.unseal_log)
-    trainer = build_trainer(plan, run.path, say)
+    trainer = build_trainer(plan, run.path, say, callbacks)
     revision = git_revision()  # now: the working tree may change while the run trains
     with closing(trainer.log):
         torch.manual_seed(config.seed + distributed.rank())  # each rank: other dropout masks
