@@ -1,4 +1,4 @@
-"""Rows from Python become Parquet files, which a config names: see ``write_rows``."""
+"""Rows from Python become Parquet files, which the config of a run names."""
 
 import hashlib
 import sys

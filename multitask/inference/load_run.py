@@ -132,6 +132,10 @@ class TrainedRun:
         self._maskings = task_maskings(self.model, self.tokenizer, self.readers)
         self._loaded: int | None = None
 
+    def __fspath__(self) -> str:
+        """Return the run directory, so that a run can be given where one is asked for."""
+        return str(self.directory)
+
     def __repr__(self) -> str:
         tasks = ", ".join(f"{task} (step {self.steps[task]})" for task in self.tasks)
         return f"<run {self.directory} on {self.device}: {tasks}>"

@@ -95,6 +95,7 @@ def test_no_texts_have_no_predictions(nothing, course_run):
 def test_a_run_shows_what_it_is(course_run):
     run = load(course_run)
     steps = ", ".join(f"{task} (step {run.steps[task]})" for task in ("sst", "qqp", "sts"))
+    assert os.fspath(run) == str(course_run)
     assert repr(run) == f"<run {course_run} on {run.device}: {steps}>"
 
 
