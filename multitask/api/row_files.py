@@ -98,8 +98,8 @@ def _check_others(task: Any, place: str, given: Sequence[str]) -> None:
 def parquet_bytes(rows: Any, place: str) -> bytes:
     """Return rows as a Parquet file, with the class names of a ``datasets.Dataset``.
 
-    Equal columns of equal types give equal bytes. Raises UserError, which names ``place``, for values that do not
-    fit into a table.
+    Equal columns of equal types give equal bytes. Raises UserError, which names ``place``, for
+    values that do not fit into a table.
     """
     import pyarrow
     import pyarrow.parquet
