@@ -65,7 +65,8 @@ def _load_config(source: Source, overrides: Overrides | None = None) -> Config:
                 raise config.error(("encoder", option), message)
     if not config.output_dir:
         if isinstance(source, Mapping):
-            raise config.error(("output_dir",), "missing: name the directory of the run")
+            message = "output_dir: missing: name the directory of the run"
+            raise UserError(f"{FROM_PYTHON}: {message}", place=FROM_PYTHON)
         output_dir = str(Path("runs") / Path(source).stem)
         with config.errors_at(("output_dir",)):
             check_utf8(output_dir)
