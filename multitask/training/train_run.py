@@ -80,11 +80,7 @@ def train(
                 complete_pages(run)
                 return left
             start_directory(
-                resolved,
-                resume=resume,
-                overwrite=overwrite,
-                held=held,
-                started=checksums(plan),
+                resolved, resume=resume, overwrite=overwrite, held=held, started=checksums(plan)
             )
             mend(run, left.checkpoint)
             return left
