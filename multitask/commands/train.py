@@ -3,6 +3,7 @@
 import argparse
 import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -16,17 +17,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "go on from the last checkpoint in output_dir; the same command otherwise"
     group.add_argument("--resume", action="store_true", help=text)
     group.add_argument("--overwrite", action="store_true", help="replace the run in output_dir")
+    text = "a first result in minutes: few rows, 4 epochs; the report says `trial` (docs/cs224n.md)"
+    parser.add_argument("--try", dest="trial", action="store_true", help=text)
     text = "remove weights, checkpoints and the encoder copy at the end, as `ablate` does"
     parser.add_argument("--discard-weights", action="store_true", help=text)
 
 
 def run(arguments: argparse.Namespace) -> None:
+    began = time.perf_counter()
     from multitask.config import load_config
     from multitask.config.prepare_run_directory import check_directory, own
     from multitask.config.run_directory import RunDirectory
     from multitask.utils.errors import TryAgain, UserError
 
-    config = load_config(arguments.config, arguments.overrides)
+    config = load_config(arguments.config, arguments.overrides, trial=arguments.trial)
     # in every process: if only some stopped here, the others would wait for them
     directory = Path(config.output_dir)
     check_directory(directory, resume=arguments.resume, overwrite=arguments.overwrite)
@@ -44,6 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
                 resume=arguments.resume,
                 overwrite=arguments.overwrite,
                 discard=arguments.discard_weights,
+                began=began,
             )
         except Interrupted:
             raise TryAgain(

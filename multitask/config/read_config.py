@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from multitask.config.checks import check_names, check_references
 from multitask.config.config import Config
 from multitask.config.sharing import inherit
+from multitask.config.trial import trial_values
 from multitask.config.validation_error import explain
 from multitask.config.yaml_merge import Overrides, Tree, load_tree
 from multitask.config.yaml_reader import KeyPath
@@ -17,13 +18,18 @@ from multitask.utils.names import EMBEDDED
 from multitask.utils.paths import check_utf8, expand_home
 
 
-def load_config(path: str | os.PathLike[str], overrides: Overrides | None = None) -> Config:
-    """Read, merge and validate a YAML file.
+def load_config(
+    path: str | os.PathLike[str], overrides: Overrides | None = None, *, trial: bool = False
+) -> Config:
+    """Read, merge and validate a YAML file; with ``trial`` as a trial (see ``trial_values``).
 
     Raises UserError for the first mistake, in one line: file, line, key path, what was expected.
     """
     with reading(os.fspath(path)):
-        return _load_config(path, overrides)
+        config = _load_config(path, overrides)
+        if trial:
+            config = _load_config(path, [*trial_values(config), *(overrides or [])])
+        return config
 
 
 def _load_config(path: str | os.PathLike[str], overrides: Overrides | None = None) -> Config:
@@ -51,7 +57,8 @@ def _load_config(path: str | os.PathLike[str], overrides: Overrides | None = Non
                 message = "`init_from` brings the weights of all layers: leave one of the two out"
                 raise config.error(("encoder", option), message)
     if not config.output_dir:
-        output_dir = str(Path("runs") / Path(path).stem)
+        ending = "-trial" if config.trial else ""
+        output_dir = str(Path("runs") / f"{Path(path).stem}{ending}")
         with config.errors_at(("output_dir",)):
             check_utf8(output_dir)
         resolved["output_dir"] = output_dir

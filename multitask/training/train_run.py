@@ -2,13 +2,13 @@
 """One run from start to end: config, data, model, sampler, trainer, evaluation, report."""
 
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
 import torch
-from tqdm import tqdm
 
 from multitask.config import Config
 from multitask.config.prepare_run_directory import (
@@ -35,6 +35,7 @@ from multitask.utils import distributed
 from multitask.utils.device import pick_device
 from multitask.utils.errors import warn
 from multitask.utils.files import replacing
+from multitask.utils.terminal import say as say_now
 from multitask.utils.versions import git_revision
 
 
@@ -44,18 +45,21 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     discard: bool = False,
-    say: Callable[[str], None] = tqdm.write,
+    say: Callable[[str], None] = say_now,
+    began: float | None = None,
 ) -> Path:
     """Train, evaluate and report one run; return its directory.
 
     This process owns the directory from the start to the end. ``discard`` removes the weights at
-    the end.
+    the end. ``began`` is the clock (`time.perf_counter`) at the start of the command, from which
+    ``wall_time_s`` counts; None: now.
 
     Raises:
         Busy: another process trains in the directory.
         UserError: bad input, or a loss that is not finite.
         Interrupted: a signal stopped the run; it can be resumed.
     """
+    began = time.perf_counter() if began is None else began
     with config.errors_at(("device",)):
         device = pick_device(config.device)
     with distributed.processes(device), ExitStack() as held:
@@ -91,7 +95,7 @@ def train(
         if left.finished:
             say(f"{run_dir} is finished: nothing is left to do")
         else:
-            report = _train(plan, resolved, left, resume=resume, say=say)
+            report = _train(plan, resolved, left, resume=resume, say=say, began=began)
             say(terminal_table(report))
         if discard:
             distributed.on_first(partial(discard_weights, run))
@@ -101,7 +105,13 @@ def train(
 
 
 def _train(
-    plan: Plan, config: Config, left: Left, *, resume: bool, say: Callable[[str], None]
+    plan: Plan,
+    config: Config,
+    left: Left,
+    *,
+    resume: bool,
+    say: Callable[[str], None],
+    began: float,
 ) -> RunReport:
     """Train from the first step or a checkpoint, save the results and return report.json.
 
@@ -118,6 +128,7 @@ def _train(
     baselines = run_baselines(plan, run, resume, say)
     distributed.on_first(run.unseal_log)
     trainer = build_trainer(plan, run.path, say)
+    trainer.progress.began = began
     revision = git_revision()  # now: the working tree may change while the run trains
     with closing(trainer.log):
         torch.manual_seed(config.seed + distributed.rank())  # each rank: other dropout masks
