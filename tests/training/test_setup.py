@@ -42,7 +42,10 @@ def test_check_refuses_before_a_file_is_read(configure, change, message):
 def test_load_data_needs_the_tokenizer_only(configure, tiny_encoder, tmp_path):
     encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
     (encoder / "model.safetensors").unlink()
-    data = load_data(configure(f"encoder.name={encoder}"))
+    said: list[str] = []
+    data = load_data(configure(f"encoder.name={encoder}"), said.append)
+    assert said[:2] == ["reading the data", "tokenizing 174 rows"]  # 3 x (40 + 12 + 6)
+    assert said[2].startswith("tokenized in ")
     rows = {"train": 40, "dev": 12, "test": 6}
     for task in ("sst", "qqp", "sts"):
         assert {name: len(split.rows) for name, split in data.splits[task].items()} == rows
