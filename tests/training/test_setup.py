@@ -82,6 +82,6 @@ def test_the_config_stays_as_it_was_loaded(configure):
     said = []
     made = set_up(config, CPU, said.append)
     assert config.model_dump() == before and made.config is config
-    assert said == [f"encoder: {config.encoder.name}"]
+    assert said[-1] == f"encoder: {config.encoder.name}"
     with pytest.raises(ValidationError, match="frozen"):
         config.tasks["sst"].batch_size = 2
