@@ -48,11 +48,10 @@ def train(
     say: Callable[[str], None] = say_now,
     began: float | None = None,
 ) -> Path:
-    """Train, evaluate and report one run; return its directory.
+    """Train, evaluate and report one run; return its directory, which this process owns meanwhile.
 
-    This process owns the directory from the start to the end. ``discard`` removes the weights at
-    the end. ``began`` is the clock (`time.perf_counter`) at the start of the command, from which
-    ``wall_time_s`` counts; None: now.
+    ``discard`` removes the weights at the end. ``wall_time_s`` counts from ``began``, the clock
+    (`time.perf_counter`) at the start of the command; None: now.
 
     Raises:
         Busy: another process trains in the directory.
@@ -82,11 +81,7 @@ def train(
                 complete_pages(run)
                 return left
             start_directory(
-                resolved,
-                resume=resume,
-                overwrite=overwrite,
-                held=held,
-                started=checksums(plan),
+                resolved, resume=resume, overwrite=overwrite, held=held, started=checksums(plan)
             )
             mend(run, left.checkpoint)
             return left
