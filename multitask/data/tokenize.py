@@ -296,8 +296,8 @@ def _check_lengths(rows: Rows, lengths: np.ndarray, owners: Sequence[int] | np.n
     if not lengths.all():
         row = owners[int(lengths.argmin())]
         raise UserError(
-            f"{rows.source}, row {row + 1} (id {rows.ids[row]}): a text without tokens, and the tokenizer adds none such as "
-            "[CLS]: leave the row out, or take another encoder"
+            f"{rows.source}, row {row + 1} (id {rows.ids[row]}): a text without tokens, and the "
+            "tokenizer adds none such as [CLS]: leave the row out, or take another encoder"
         )
 
 
