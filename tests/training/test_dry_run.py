@@ -21,7 +21,7 @@ def test_each_task_takes_a_batch_and_no_weight_moves(plan):
     before = {name: tensor.clone() for name, tensor in plan.model.state_dict().items()}
     lines = dry_run(plan)
     assert [line.partition(":")[0] for line in lines] == ["sst", "qqp", "sts"]
-    assert all("16 rows, loss " in line for line in lines)
+    assert all("16 rows, loss " in line for line in lines) and dry_run(plan) == lines
     after = plan.model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert all(parameter.grad is None for parameter in plan.model.parameters())
