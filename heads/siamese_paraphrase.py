@@ -8,10 +8,7 @@ from torch import Tensor, nn
 from heads.base import BinaryScores
 
 FEATURES = ("u", "v", "abs_diff", "product")
-ADVICE = (
-    "its head reads |u - v| alone: try more features, such as "
-    "`tasks.{task}.head={{name: siamese_paraphrase, features: [u, v, abs_diff]}}`"
-)
+ADVICE = "reads |u - v| alone: try `tasks.{task}.head.features=[u,v,abs_diff]`"
 
 
 class SiameseParaphraseHead(BinaryScores):

@@ -25,8 +25,8 @@ def trial_values(config: Config) -> list[Override]:
         values["training.epoch"] = "longest"
     for name, task in config.tasks.items():
         values[f"tasks.{name}.max_dev_rows"] = min(SCORED_ROWS, task.max_dev_rows or SCORED_ROWS)
-        if not task.only_scored and task.data.same_rows_as is None:
-            values[f"tasks.{name}.max_rows"] = min(TRAIN_ROWS, task.max_rows or TRAIN_ROWS)
+        if not task.only_scored:
+            values[f"tasks.{name}.max_rows"] = _train_rows(config, task.data.same_rows_as or name)
         factor = getattr(resolve("head", task.head.name), "trial_rate", 1)
         if factor != 1 and task.share_head is None:
             rate = factor * (task.head_lr or config.training.head_lr)
@@ -36,3 +36,10 @@ def trial_values(config: Config) -> list[Override]:
         for key, value in values.items()
         if not config.is_overridden(tuple(key.split(".")))
     ]
+
+
+def _train_rows(config: Config, task: str) -> int | None:
+    """Return the number of training rows of a task, as the command line or the trial sets it."""
+    rows = config.tasks[task].max_rows
+    given = config.is_overridden(("tasks", task, "max_rows"))
+    return rows if given else min(TRAIN_ROWS, rows or TRAIN_ROWS)

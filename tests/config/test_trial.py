@@ -51,8 +51,8 @@ def small(tmp_path):
         "  sst: {max_rows: 50, max_dev_rows: 20}\n"
         "  level: {data: {same_rows_as: sst, label: sentiment, labels: [0, 1, 2, 3, 4]},\n"
         "          head: classification}\n"
-        "  more: {share_head: qqp, data: {train: q.csv, dev: q.csv, text: sentence1,\n"
-        "         text2: sentence2, label: is_duplicate}}\n"
+        "  more: {share_head: qqp, dropout: 0.0, data: {train: q.csv, dev: q.csv, text: a,\n"
+        "         text2: b, label: same}}\n"
     )
     return file
 
@@ -60,8 +60,13 @@ def small(tmp_path):
 def test_a_trial_never_takes_more_rows_than_the_config(small):
     tasks = load_config(small, trial=True).tasks
     assert (tasks["sst"].max_rows, tasks["sst"].max_dev_rows) == (50, 20)
-    assert tasks["level"].max_rows is None  # its rows are those of sst
+    assert tasks["level"].max_rows == 50  # its rows are those of sst
     assert tasks["more"].head_lr is None  # its head is that of qqp
+
+
+def test_rows_that_tasks_share_go_by_the_command_line(small):
+    tasks = load_config(small, ["tasks.sst.max_rows=70"], trial=True).tasks
+    assert (tasks["sst"].max_rows, tasks["level"].max_rows) == (70, 70)
 
 
 def test_a_long_epoch_is_one_pass_in_a_trial(small):

@@ -99,7 +99,7 @@ def test_rows_without_the_column_are_dropped_and_a_test_set_may_lack_answers(rea
     ],
 )
 def test_bad_answers_are_told_by_file_and_row(read, answers, message):
-    with pytest.raises(UserError, match=r"qa\.jsonl, row 2 \(id b\): .*" + message):
+    with pytest.raises(UserError, match=r"qa\.jsonl, line 2, row 2 \(id b\): .*" + message):
         read([{**ROW, "answers": MAN}, {**ROW, "id": "b", "answers": answers}])
 
 

@@ -5,8 +5,10 @@ import math
 import pytest
 
 from heads.siamese_paraphrase import SiameseParaphraseHead
+from multitask.config import load_config
 from multitask.config.saved.report_model import Baselines
 from multitask.training.flags import flags, next_steps, still_improving
+from tests.conftest import ROOT
 
 CLASSES = ("different", "same")
 
@@ -67,6 +69,10 @@ def test_a_best_step_at_the_end_names_more_epochs():
 
 def test_a_head_on_the_difference_alone_names_features():
     (flag,) = next_steps("para", SiameseParaphraseHead(8), {"rows": 100}, CLASSES)
-    assert "|u - v| alone" in flag and "`tasks.para.head={name: siamese_paraphrase" in flag
+    assert flag == "reads |u - v| alone: try `tasks.para.head.features=[u,v,abs_diff]`"
+    change = flag.split("`")[1].replace("tasks.para", "tasks.qqp")
+    head = load_config(ROOT / "configs/cs224n.yaml", [change]).tasks["qqp"].head
+    assert head.name == "siamese_paraphrase"
+    assert head.options == {"features": ["u", "v", "abs_diff"]}
     more = SiameseParaphraseHead(8, features=["abs_diff", "product"])
     assert next_steps("para", more, {"rows": 100}, CLASSES) == []

@@ -25,7 +25,7 @@ def formats(overrides, *changes):
         ([], ["transformers --encoder-only", "sentence-transformers", "onnx"]),
         (["tasks.sst.projection=tanh"], ["transformers", "sentence-transformers", "onnx"]),
         (["tasks.sst.adapter={name: pal, size: 4, heads: 2}"], ["onnx"]),
-        (["tasks.sst.pooling=max_cls"], ["transformers --encoder-only", "onnx"]),
+        (["tasks.sst.pooling={name: max_cls, last: 2}"], ["transformers --encoder-only", "onnx"]),
         (["encoder.bitlinear={}"], ["ternary"]),
     ],
 )
