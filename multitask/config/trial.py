@@ -23,6 +23,8 @@ def trial_values(config: Config) -> list[Override]:
     }
     if isinstance(config.training.epoch, int):
         values["training.epoch"] = "longest"
+    if config.training.select == "joint":
+        values["training.select"] = "per_task"  # a trial asks whether each task learns
     for name, task in config.tasks.items():
         values[f"tasks.{name}.max_dev_rows"] = min(SCORED_ROWS, task.max_dev_rows or SCORED_ROWS)
         if not task.only_scored:

@@ -12,6 +12,7 @@ def test_a_trial_has_few_rows_and_epochs():
     config = load_config(CONFIG, trial=True)
     assert config.trial and config.output_dir == "runs/cs224n_minilm-trial"
     assert config.training.epochs == 4 and not config.training.frozen_baseline
+    assert config.training.select == "per_task"
     assert {(t.max_rows, t.max_dev_rows) for t in config.tasks.values()} == {(300, 200)}
 
 
@@ -38,6 +39,11 @@ def test_a_value_on_the_command_line_wins(override, task, key, value):
 def test_epochs_on_the_command_line_win():
     config = load_config(CONFIG, ["training.epochs=1", "training.epoch=70"], trial=True)
     assert (config.training.epochs, config.training.epoch) == (1, 70)
+
+
+def test_a_task_that_selects_the_weights_still_does():
+    config = load_config(CONFIG, ["training.select=sts"], trial=True)
+    assert config.training.select == "sts"
 
 
 @pytest.fixture
