@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -47,12 +48,13 @@ def train(
         TryAgain: Ctrl-C or SIGTERM stopped the run; its state is saved.
         UserError: bad input, a full disk, or a loss that is not finite.
     """
+    began = time.perf_counter()
     if resume and overwrite:
         raise UserError("resume and overwrite: give one of them")
     loaded = read_source(config, overrides, rows)
     _check_one_process()
     _check_callbacks(callbacks)
-    train_config(loaded, callbacks=callbacks, resume=resume, overwrite=overwrite)
+    train_config(loaded, callbacks=callbacks, resume=resume, overwrite=overwrite, began=began)
     from multitask.inference.load_run import load
 
     return load(loaded.output_dir)
@@ -84,10 +86,12 @@ def train_config(
     resume: bool = False,
     overwrite: bool = False,
     discard: bool = False,
+    began: float | None = None,
 ) -> None:
     """Train a run; ``callbacks`` as in ``train``.
 
-    ``discard`` removes weights, checkpoints and the encoder copy at its end.
+    ``discard`` removes weights, checkpoints and the encoder copy at its end. ``wall_time_s`` of the
+    report counts from ``began``, the clock (`time.perf_counter`) at the start; None: now.
 
     Raises:
         Busy: another process trains in the directory.
@@ -107,7 +111,12 @@ def train_config(
 
         try:
             train_run(
-                config, callbacks=callbacks, resume=resume, overwrite=overwrite, discard=discard
+                config,
+                callbacks=callbacks,
+                resume=resume,
+                overwrite=overwrite,
+                discard=discard,
+                began=began,
             )
         except Interrupted:
             raise TryAgain(

@@ -7,10 +7,14 @@ from multitask.commands.arguments import add_config
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
+    text = "do not take one batch of each task forward and backward"
+    parser.add_argument("--no-dry-run", dest="dry_run", action="store_false", help=text)
 
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.api.check_config import check_config
     from multitask.config import load_config
 
-    print(check_config(load_config(arguments.config, arguments.overrides)))
+    config = load_config(arguments.config, arguments.overrides)
+    for part in check_config(config, dry_run=arguments.dry_run):
+        print(part)

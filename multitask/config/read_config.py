@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from multitask.config.checks import check_names, check_references
 from multitask.config.config import Config
 from multitask.config.sharing import inherit
+from multitask.config.trial import trial_values
 from multitask.config.validation_error import explain
 from multitask.config.yaml_merge import FROM_PYTHON, Overrides, Source, Tree, load_tree
 from multitask.config.yaml_reader import KeyPath
@@ -18,13 +19,19 @@ from multitask.utils.names import EMBEDDED
 from multitask.utils.paths import check_utf8, expand_home
 
 
-def load_config(source: Source, overrides: Overrides | None = None) -> Config:
+def load_config(
+    source: Source, overrides: Overrides | None = None, *, trial: bool = False
+) -> Config:
     """Read, merge and validate a YAML file, or a dict of its keys and values.
 
-    Raises UserError for the first mistake, in one line: file, line, key path, what was expected.
+    With ``trial`` the config is that of a trial (see ``trial_values``). Raises UserError for the
+    first mistake, in one line: file, line, key path, what was expected.
     """
     with reading(FROM_PYTHON if isinstance(source, Mapping) else os.fspath(source)):
-        return _load_config(source, overrides)
+        config = _load_config(source, overrides)
+        if trial:
+            config = _load_config(source, [*trial_values(config), *(overrides or [])])
+        return config
 
 
 def listed_overrides(overrides: Any) -> list[str]:
@@ -67,7 +74,8 @@ def _load_config(source: Source, overrides: Overrides | None = None) -> Config:
         if isinstance(source, Mapping):
             message = "output_dir: missing: name the directory of the run"
             raise UserError(f"{FROM_PYTHON}: {message}", place=FROM_PYTHON)
-        output_dir = str(Path("runs") / Path(source).stem)
+        ending = "-trial" if config.trial else ""
+        output_dir = str(Path("runs") / f"{Path(source).stem}{ending}")
         with config.errors_at(("output_dir",)):
             check_utf8(output_dir)
         resolved["output_dir"] = output_dir

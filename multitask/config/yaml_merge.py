@@ -75,6 +75,11 @@ class Tree:
         shared, depth = _reached(self.defaults, path[2:])
         return depth == len(path) - 2 and shared is node
 
+    def is_overridden(self, path: KeyPath) -> bool:
+        """Return True if an override sets ``path``, in the task itself or in ``defaults``."""
+        node, depth = _reached(self.root, path)
+        return depth == len(path) and node.place in self.overridden
+
     def error(self, path: KeyPath, message: str) -> UserError:
         """Return the exception ``FILE:LINE: KEY.PATH: MESSAGE``."""
         parts = (self.where(path), ".".join(map(str, path)), message)
@@ -105,9 +110,10 @@ def load_tree(source: Source, overrides: Overrides | None = None) -> Tree:
     placed = [_with_place(override) for override in overrides or []]
     for override in placed:
         root = _on_top(root, _parse_override(override))
+    overridden = frozenset(override.place for override in placed)
     for override in placed:
-        _check_default(root, override)
-    return _spread_defaults(root, frozenset(override.place for override in placed))
+        _check_default(root, override, overridden)
+    return _spread_defaults(root, overridden)
 
 
 def load_extended(path: Path) -> Tree:
@@ -214,20 +220,35 @@ def _parse_override(override: Override) -> Node:
     return node
 
 
-def _check_default(root: Node, override: Override) -> None:
-    """Raise UserError for an override of a default which every task replaces by its own value."""
+def _check_default(root: Node, override: Override, overridden: frozenset[str]) -> None:
+    """Raise UserError for an override of a default that tasks of the files replace in silence.
+
+    Every task does, or the override is null, which is to take the value from all of them.
+    """
     first, *path = override.key.strip().split(".")
     tasks = root.value.get("tasks", Node(None, "")).value
     if first != "defaults" or not path or not isinstance(tasks, dict):
         return
     given = {name: task for name, task in tasks.items() if task.value is not None}
-    reached = [_reached(task, tuple(path)) for task in given.values()]
-    if reached and all(
-        depth == len(path) and not isinstance(node.value, dict) for node, depth in reached
-    ):
+    own = {}
+    for name, task in given.items():
+        node, depth = _reached(task, tuple(path))
+        if depth == len(path) and not isinstance(node.value, dict):
+            own[name] = node
+    every = len(own) == len(given)
+    if not every:
+        null = read_override(override)[1].value is None
+        own = {
+            name: node
+            for name, node in own.items()
+            if null and node.value is not None and node.place not in overridden
+        }
+    if own:
         key = ".".join(path)
-        keys = ", ".join(f"tasks.{name}.{key}" for name in given)
+        keys = ", ".join(f"tasks.{name}.{key}" for name in own)
         message = f"has no effect: every task has its own {key}: set {keys}"
+        if not every:
+            message = f"has no effect on {', '.join(own)} with their own {key}: set also {keys}"
         raise UserError(f"{override.place}: {message}", place=override.place)
 
 
