@@ -52,7 +52,7 @@ def train(
 ) -> Path:
     """Train, evaluate and report one run; return its directory, which this process owns meanwhile.
 
-    ``discard`` removes the weights at the end. ``callbacks`` are called before checkpoints are saved.
+    ``discard`` removes the weights at the end. ``callbacks`` are called before the checkpoints.
     ``wall_time_s`` counts from ``began`` on the clock `time.perf_counter`; None: now.
 
     Raises:
