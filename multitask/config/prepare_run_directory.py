@@ -159,8 +159,14 @@ def save_config(config: Config, run: RunDirectory) -> None:
     run.write_text(run.config, config.dump())
 
 
-# a run and its data may be moved; a tracker copies what a run writes
-WITHOUT_EFFECT = ("output_dir", "data_dir", "training.tensorboard", "training.trackers")
+# a run and its data may be moved; a tracker copies what a run writes; `ordered` adds a metric
+WITHOUT_EFFECT = (
+    "output_dir",
+    "data_dir",
+    "training.tensorboard",
+    "training.trackers",
+    ".data.ordered",
+)
 
 
 def config_differences(config: Config, run_dir: Path) -> str:
@@ -168,7 +174,7 @@ def config_differences(config: Config, run_dir: Path) -> str:
     saved = RunDirectory(run_dir).load_config()
     before, now = flat(saved.resolved()), flat(config.resolved())
     differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    differing = [key for key in differing if key not in WITHOUT_EFFECT]
+    differing = [key for key in differing if not key.endswith(WITHOUT_EFFECT)]
     if config.encoder.kernels == "auto":  # the saved config has the choice
         differing = [key for key in differing if key != "encoder.kernels"]
     # if the config has no labels, the saved config has those of the data: not a difference
