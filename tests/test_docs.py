@@ -173,9 +173,11 @@ def test_commands_with_an_engine_run(command, desk, six_layers):
     assert run_multitask.main(shortened(command, six_layers)) == 0
 
 
-def test_the_readmes_table_names_commands_and_configs_that_there_are():
-    rows = re.findall(r"^\| .* \| `(.*)` \| \[.*\) \|$", PAGES[0].read_text(), re.MULTILINE)
-    assert len(rows) > 15
+@pytest.mark.parametrize(("page", "fewest"), [("README.md", 10), ("docs/README.md", 20)])
+def test_the_readmes_table_names_commands_and_configs_that_there_are(page, fewest):
+    text = (ROOT / page).read_text()
+    rows = re.findall(r"^\| .* \| `(.*)` \| \[.*\) \|$", text, re.MULTILINE)
+    assert len(rows) >= fewest
     for row in rows:
         first, *rest = words = shlex.split(row)
         if first not in run_multitask.COMMANDS:
@@ -187,8 +189,8 @@ def test_the_readmes_table_names_commands_and_configs_that_there_are():
 
 
 def test_the_pages_hold_commands():
-    assert len(commands(ROOT / "README.md")) >= 8
-    assert len(commands(ROOT / "docs" / "cs224n.md")) >= 6
+    assert len(commands(ROOT / "README.md")) >= 3
+    assert len(commands(ROOT / "docs" / "cs224n.md")) >= 12
     assert len(commands(ROOT / "docs" / "bert-from-scratch.md")) >= 4
     assert len(commands(ROOT / "docs" / "sts.md")) >= 5
     assert len(commands(ROOT / "docs" / "search.md")) >= 7
