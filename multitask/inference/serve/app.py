@@ -4,7 +4,7 @@ The page runs no script, and its content security policy allows requests to itse
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -111,22 +111,20 @@ def replied(served: Served, first: str, second: str, task: str) -> Any:
         "pictures": partial(tried, responses.attention, served, task or choices[0], texts),
         "neighbours": partial(tried, responses.neighbours, served),
     }
-    return flask.Response(locked(served, stream(**contents(served, **typed, **values))))
+    return flask.Response(stream(**contents(served, **typed, **values)))
 
 
-def locked(served: Served, parts: Iterator[str]) -> Iterator[str]:
-    """Yield the parts of a reply while no other request is answered."""
-    with served.busy:
-        yield from parts
-
-
-def tried(make: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, str]:
+def tried(
+    make: Callable[..., Any], served: Served, *arguments: Any, **more: Any
+) -> tuple[Any, str]:
     """Return what a function makes and an empty text, or None and why there is nothing.
 
-    The beginning of the page is sent by then, so an exception must not end it.
+    The beginning of the page is sent by then, so an exception must not end it. Nothing else is
+    computed at that time; a reader who is slow holds nobody up.
     """
     try:
-        return make(*arguments, **options), ""
+        with served.busy:
+            return make(served, *arguments, **more), ""
     except UserError as error:
         return None, str(error)
     except Exception as error:
