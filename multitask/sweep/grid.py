@@ -265,7 +265,7 @@ def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Overr
             if name not in tasks:
                 raise tree.error(path, f"{base.name} has no task {name!r}{suggest(name, tasks)}")
         others = [f"{TASKS}.{name}" for name in tasks if name not in names]
-        entries.append((names[0], [_setting(tree, path, key, None) for key in others]))
+        entries.append((names[0], [override_at(tree, path, key, None) for key in others]))
     labels = [label for label, _ in entries]
     if twice := next((label for label in labels if labels.count(label) > 1), None):
         raise tree.error(("tasks",), f"{twice} is listed twice; keep one")
@@ -278,11 +278,11 @@ def _expand(
     """Return the axes and the cells: tasks x named cells x points of the grid, in order."""
     if not file.grid and not file.cells:
         raise tree.error((), "no cells: give `grid` (values by key) or `cells` (overrides by name)")
-    everywhere = tuple(_setting(tree, ("set", key), key, file.set[key]) for key in file.set)
+    everywhere = tuple(override_at(tree, ("set", key), key, file.set[key]) for key in file.set)
     named = [
         (
-            _safe_name(tree, ("cells", name)),
-            [_setting(tree, ("cells", name, key), key, values[key]) for key in values],
+            safe_label(tree, ("cells", name)),
+            [override_at(tree, ("cells", name, key), key, values[key]) for key in values],
         )
         for name, values in file.cells.items()
     ] or [("", [])]
@@ -318,7 +318,7 @@ def _expand(
     return axes, list(cells.values())
 
 
-def _setting(tree: Tree, path: KeyPath, key: str, value: Any) -> Override:
+def override_at(tree: Tree, path: KeyPath, key: str, value: Any) -> Override:
     """Return the override ``key=value`` that is written at ``path``."""
     parts = key.split(".")
     if not all(parts) or "=" in key or key != key.strip():
@@ -330,7 +330,7 @@ def _setting(tree: Tree, path: KeyPath, key: str, value: Any) -> Override:
     return Override(dump_override(key, value), tree.where(path))
 
 
-def _safe_name(tree: Tree, path: KeyPath) -> str:
+def safe_label(tree: Tree, path: KeyPath) -> str:
     name = str(path[-1])
     if not SAFE_NAME.fullmatch(name):
         message = f"{name!r} names a directory: use letters, digits and . _ + -"
@@ -355,8 +355,8 @@ def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Any, Overr
     choices = []
     for place, value in dict(values if named else enumerate(values)).items():
         here: KeyPath = (*path, place)
-        label = _safe_name(tree, here) if named else _label(tree, here, value, short_key)
-        choices.append((label, value, _setting(tree, here, key, value)))
+        label = safe_label(tree, here) if named else _label(tree, here, value, short_key)
+        choices.append((label, value, override_at(tree, here, key, value)))
     return choices
 
 
