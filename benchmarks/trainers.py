@@ -68,7 +68,7 @@ class Clock(TrainerCallback):
             self.seconds = time.perf_counter() - self.began
 
 
-def settings(steps: int, *, best: bool) -> dict[str, Any]:
+def settings(steps: int, *, best: bool) -> dict[str, object]:
     """Training arguments of both peers: their defaults, or what makes them fast."""
     return {
         "per_device_train_batch_size": BATCH,

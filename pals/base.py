@@ -12,7 +12,8 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-# (query [M, s], key [N, s], value [N, s], *, heads, dropout_rate) -> [M, s], within each sequence
+# attention within each sequence: (query, key and value [N, 3 s], *, heads, dropout_rate) -> [N, s],
+# or (key and value [N, 2 s], *, heads, dropout_rate, query [B, s]) -> [B, s]
 Attend = Callable[..., Tensor]
 
 

@@ -33,4 +33,6 @@ class LowRank(Adapter):
 
     def beside(self, layer: int, hidden: Tensor, first: Tensor | None, attend: Attend) -> Tensor:
         """[N, d] -> [M, d]."""
-        return self.bottlenecks[str(layer)](hidden if first is None else hidden[first])
+        return self.bottlenecks[str(layer)](
+            hidden if first is None else hidden.index_select(0, first)
+        )

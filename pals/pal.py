@@ -59,9 +59,10 @@ class ProjectedAttention(Adapter):
 
     def beside(self, layer: int, hidden: Tensor, first: Tensor | None, attend: Attend) -> Tensor:
         """[N, d] -> [M, d]."""
-        query, key, value = self.qkv[str(layer)](self.down(hidden)).chunk(3, dim=-1)
+        projected, query = self.qkv[str(layer)](self.down(hidden)), None
         if first is not None:
-            query = query[first]
+            size = projected.shape[1] // 3
+            query, projected = projected[:, :size].index_select(0, first), projected[:, size:]
         rate = self.dropout.p if self.dropout.training else 0.0
-        term = self.up(attend(query, key, value, heads=self.heads, dropout_rate=rate))
+        term = self.up(attend(projected, heads=self.heads, dropout_rate=rate, query=query))
         return gelu(term) if self.activation == "gelu" else term

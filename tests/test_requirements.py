@@ -14,13 +14,18 @@ from tests.conftest import ROOT
 OURS = ("multitask", "heads", "pals", "smart")
 # modules of optional packages: imported when they are used, with a message that names the package
 OPTIONAL = {
+    "argcomplete": "completion in the shell",
     "faiss": "search in an index of many texts",
     "flask": "serve",
+    "mlflow": "training.trackers",
     "onnx": "export --format onnx",
     "onnxruntime": "export --format onnx",
     "sentence_transformers": "export --format sentence-transformers",
+    "ray": "ablate --engine ray",
     "seqeval": "metrics of tagged words",
     "torchjd": "training.gradient_surgery",
+    "trackio": "training.trackers",
+    "wandb": "training.trackers",
     "werkzeug": "serve",
 }
 COMES_WITH = {"pydantic_core": "pydantic", "werkzeug": "flask"}

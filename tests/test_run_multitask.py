@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 import run_multitask
 from multitask.utils.errors import UserError
+from multitask.utils.versions import command_line
 from tests.conftest import ROOT
 from tests.support.commands import main
 from tests.support.messages import complaint
@@ -20,9 +22,38 @@ from tests.support.panics import REASON, panic
 def test_help_lists_every_command(capsys):
     assert main("--help") == 0
     text = capsys.readouterr().out
-    options = ("--resume", "--overwrite", "--split", "--task", "--file", "--text", "--heads")
-    for words in (*options, "key=value", "CONFIG"):
-        assert words in text
+    assert len(text.splitlines()) <= 24 and max(map(len, text.splitlines())) <= 100
+    assert all(f"  {name} " in text for name in run_multitask.COMMANDS)
+
+
+def test_the_version_names_the_commit(capsys):
+    assert main("--version") == 0
+    assert re.fullmatch(r"multitask \d+\.\d+\.\d+ \(commit \S+\)\n", capsys.readouterr().out)
+
+
+def test_usage_and_report_name_what_was_typed(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["/venv/bin/multitask", "check", "a b.yaml"])
+    assert command_line() == "multitask check 'a b.yaml'"
+    with pytest.raises(SystemExit):
+        main("check", "--help")
+    assert capsys.readouterr().out.startswith("usage: multitask check ")
+    monkeypatch.setattr(sys, "argv", ["run_multitask.py", "check"])
+    assert command_line() == "python run_multitask.py check"
+
+
+def test_the_shell_completes_commands(tmp_path):
+    pytest.importorskip("argcomplete", reason="completion is an extra")
+    answer = tmp_path / "answer"
+    line = "multitask eval"
+    variables = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+    }
+    command = [sys.executable, str(ROOT / "run_multitask.py")]
+    subprocess.run(command, env={**os.environ, **variables}, check=True)
+    assert set(re.split(r"\W*\v\W*", answer.read_text())) == {"evaluate", "evaluate-search"}
 
 
 @pytest.mark.parametrize("command", run_multitask.COMMANDS)
@@ -119,3 +150,14 @@ def test_ctrl_c_while_modules_are_imported(ignored, tmp_path):
         assert "interrupted" not in done.stderr
     else:
         assert (done.returncode, done.stderr) == (2, "error: interrupted\n")
+
+
+def test_a_config_key_as_an_option_is_answered_with_the_full_key(capsys):
+    line = complaint(capsys, "configs/demo.yaml", "--epochs", "1")
+    assert line.startswith("--epochs: no such option") and "training.epochs=VALUE" in line
+
+
+def test_only_the_config_is_required(capsys):
+    with pytest.raises(SystemExit):
+        main("train")
+    assert capsys.readouterr().err.endswith("the following arguments are required: CONFIG\n")

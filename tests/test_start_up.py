@@ -58,8 +58,8 @@ def test_a_config_error_loads_no_numpy(command, mistake):
 
 QUICK = [
     ("len([__import__('multitask.config')])", 1, ""),
-    ("run(['--help'])", 0, "--resume"),
-    ("run([])", 2, "--resume"),
+    ("run(['--help'])", 0, "evaluate-search"),
+    ("run([])", 2, "evaluate-search"),
     ("run(['train', '--help'])", 0, "--overwrite"),
     ("run(['predict', '--help'])", 0, "--file"),
     ("run(['nowhere.yaml'])", 2, "nowhere.yaml: cannot read"),

@@ -93,7 +93,10 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def prove(arguments: argparse.Namespace, cases: dict[str, Any]) -> int:
-    """Run the chosen cases in both commits and print a line for each; the exit code."""
+    """Run the chosen cases in both commits and print a line for each; the exit code.
+
+    ``cases`` is the content of ``same_results_cases.yaml``, any YAML.
+    """
     chosen = chosen_cases(arguments.only, list(cases["cases"]))
     commits = [resolve(arguments.old), resolve(arguments.new)]
     began = time.monotonic()
@@ -135,7 +138,7 @@ def chosen_cases(only: str | None, names: list[str]) -> list[str]:
 
 
 def report_case(name: str, outcomes: list[Outcome], case: dict[str, Any]) -> str:
-    """Compare both sides of a case, print the result, and return the verdict."""
+    """Compare both sides of a case, any YAML; print the result, and return the verdict."""
     old, new = outcomes
     if old.error and new.error:
         print(f"FAILED     {name}  in both commits: {old.error}", flush=True)
@@ -188,11 +191,11 @@ def evaluations_failing(old: Outcome, new: Outcome) -> dict[str, tuple[str | Non
 def inside(side: str, made: Outcome, alike: list[list[str]]) -> list[str]:
     """The differences between two directories of one commit that must hold the same."""
     differences: list[str] = []
-    for one, other in alike if made.error is None else []:
-        paths = [{str(made.directory / part): "/RUN", **made.paths} for part in (one, other)]
-        pair = compare(made.directory / one, made.directory / other, *paths)
+    for left, right in alike if made.error is None else []:
+        paths = [{str(made.directory / part): "/RUN", **made.paths} for part in (left, right)]
+        pair = compare(made.directory / left, made.directory / right, *paths)
         differences += [
-            f"{side}: {one} and {other} differ: {line}"
+            f"{side}: {left} and {right} differ: {line}"
             for line in pair.differences
             if WARM_CACHE not in line
         ]

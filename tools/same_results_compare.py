@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-SKIPPED_DIRECTORIES = {"checkpoints", "figures", "tensorboard"}
+SKIPPED_DIRECTORIES = {"checkpoints", "figures", "tensorboard", "trackers"}
 TEXT = {".md", ".txt", ".tex", ".log", ".html"}
 TABLES = {".csv": ",", ".tsv": "\t"}
 KEYED = {".json", ".yaml"}  # a key that only NEW writes changes nothing that was there
@@ -103,10 +103,12 @@ def compare(
     So are the files ``left_out``.
     """
     comparison = Comparison()
-    one, other = (file_names(side) - {*left_out} for side in (old, new))
-    for name in sorted(one | other, key=lambda name: (rank(name), name)):
-        if name not in one or name not in other:
-            comparison.differences.append(f"{name}: only in {'OLD' if name in one else 'NEW'}")
+    old_names, new_names = (file_names(side) - {*left_out} for side in (old, new))
+    for name in sorted(old_names | new_names, key=lambda name: (rank(name), name)):
+        if name not in old_names or name not in new_names:
+            comparison.differences.append(
+                f"{name}: only in {'OLD' if name in old_names else 'NEW'}"
+            )
             continue
         before, after = read(old / name, old_paths), read(new / name, new_paths)
         comparison.files += 1
@@ -217,8 +219,8 @@ def tensors(file: Path) -> Iterator[tuple[str, str]]:
     header = json.loads(data[8 : 8 + size])
     for name, entry in sorted(header.items()):
         if name == "__metadata__":
-            given = {key: value for key, value in entry.items() if key != CHECKSUM}
-            yield from [(name, json.dumps(given, sort_keys=True))] if given else []
+            metadata = {key: value for key, value in entry.items() if key != CHECKSUM}
+            yield from [(name, json.dumps(metadata, sort_keys=True))] if metadata else []
             continue
         first, last = (8 + size + place for place in entry["data_offsets"])
         raw = data[first:last]
@@ -287,8 +289,8 @@ def text_content(lines: list[str]) -> Content:
         if timed or DROPPED_LINE.search(line):
             continue
         rest = TIME.sub("", line)
-        here = NUMBER.findall(rest)
-        numbers += here if inside else [number for number in here if "." in number]
+        of_line = NUMBER.findall(rest)
+        numbers += of_line if inside else [number for number in of_line if "." in number]
         prose.append(re.sub(r"-{3,}", "---", " ".join(rest.split())))
     return Content({f"number {i}": n for i, n in enumerate(numbers, 1)}, "\n".join(prose))
 
@@ -306,8 +308,8 @@ def shown(value: str) -> str:
 
 def first_change(old: str, new: str) -> str:
     """The first line in which two texts differ."""
-    one, other = old.splitlines(), new.splitlines()
-    for before, after in zip(one, other, strict=False):
+    old_lines, new_lines = old.splitlines(), new.splitlines()
+    for before, after in zip(old_lines, new_lines, strict=False):
         if before != after:
             return f"{shown(before)!r} -> {shown(after)!r}"
-    return f"{len(one)} -> {len(other)} lines"
+    return f"{len(old_lines)} -> {len(new_lines)} lines"

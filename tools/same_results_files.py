@@ -45,7 +45,7 @@ def write_files(directory: Path) -> None:
     write_suites(directory / "sts")
     texts = sentences(random.Random(7), 60)
     (directory / "texts.txt").write_text("\n".join(texts) + "\n")
-    pairs = [f"{one}\t{other}" for one, other in zip(texts[:9], texts[9:18], strict=True)]
+    pairs = [f"{first}\t{second}" for first, second in zip(texts[:9], texts[9:18], strict=True)]
     (directory / "own_pairs.txt").write_text("\n".join(pairs) + "\n")
 
 

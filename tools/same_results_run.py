@@ -84,10 +84,10 @@ class Outcome:
 def git(*arguments: str, **environment: str) -> str:
     """What git prints, run in the repository of the current directory."""
     command = ["git", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
-    if done.returncode:
-        raise Failure(f"git {arguments[0]}: {' '.join(done.stderr.split())}")
-    return done.stdout.strip()
+    result = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
+    if result.returncode:
+        raise Failure(f"git {arguments[0]}: {' '.join(result.stderr.split())}")
+    return result.stdout.strip()
 
 
 def resolve(revision: str) -> str:
@@ -231,7 +231,7 @@ def environment(cache: Path) -> dict[str, str]:
 
 
 def run_case(side: Side, name: str, case: dict[str, Any]) -> Outcome:
-    """Run the commands of a case, or take what an earlier proof has kept."""
+    """Run the commands of a case, any YAML, or take what an earlier proof has kept."""
     directory = side.outputs / "cases" / name
     mark = side.outputs / "cases" / f"{name}.done"
     if mark.exists():

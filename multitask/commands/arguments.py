@@ -23,7 +23,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def add_overrides(parser: argparse.ArgumentParser, text: str = CHANGES) -> None:
     """Add key=value ...; ``text`` is the help."""
-    parser.add_argument("overrides", metavar="key=value", nargs="*", help=text)
+    parser.add_argument("overrides", metavar="key=value", nargs="*", default=[], help=text)
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def add_runs(parser: argparse.ArgumentParser, why: str) -> None:
     """Add RUN, then more runs (``why`` is their use) and overrides in any order."""
     add_run(parser)
     text = f"more runs, {why}; {CHANGES}"
-    parser.add_argument("more", metavar="RUN|key=value", nargs="*", help=text)
+    parser.add_argument("more", metavar="RUN|key=value", nargs="*", default=[], help=text)
 
 
 def runs_and_overrides(arguments: argparse.Namespace) -> tuple[list[Path], list[str]]:
@@ -134,6 +134,13 @@ def check_number(option: str, number: int, least: int = 1) -> None:
     """Raise UserError unless ``number`` is at least ``least``."""
     if number < least:
         raise UserError(f"{option}: expected a whole number ≥ {least}, not {number}")
+
+
+def only_task(run: Path, config: "Config") -> str:
+    """Return the task of a run with one task. Raises UserError if it has several."""
+    if len(config.tasks) > 1:
+        raise UserError(f"{run}: name the task by --task: one of {', '.join(config.tasks)}")
+    return next(iter(config.tasks))
 
 
 def check_task(run: Path, config: "Config", task: str) -> None:

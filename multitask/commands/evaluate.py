@@ -2,12 +2,13 @@
 
 import argparse
 
-from multitask.commands.arguments import add_overrides, add_run
+from multitask.commands.arguments import add_overrides, add_run, add_task, check_task
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     add_overrides(parser)
+    add_task(parser, "only this task (default: all)")
     parser.add_argument(
         "--split", choices=("dev", "test"), default="dev", help="labelled split (default: dev)"
     )
@@ -18,6 +19,8 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.utils.errors import UserError
 
     config = load_run_config(arguments.run, arguments.overrides)
+    if arguments.task is not None:
+        check_task(arguments.run, config, arguments.task)
 
     from multitask.inference.load_run import TrainedRun
     from multitask.training.report_json import dev_results
@@ -25,6 +28,8 @@ def run(arguments: argparse.Namespace) -> None:
     trained = TrainedRun(arguments.run, config)
     results = {}
     for task in trained.tasks:
+        if arguments.task not in (None, task):
+            continue
         if arguments.split not in trained.config.tasks[task].data.scored:
             continue
         split = trained.load_split(task, arguments.split)

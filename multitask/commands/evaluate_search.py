@@ -55,8 +55,8 @@ def run(arguments: argparse.Namespace) -> None:
             parts = zip(("trained_on", "selected"), vectors.known_rows(), strict=True)
             seen = {name: search_quality.known_pairs(questions, rows) for name, rows in parts}
     output = arguments.output or vectors.scores_directory
-    ours = output / "search.json", ("gold_pairs_known", "pairs_file"), ("search.md",)
-    check_replaced(*ours)
+    replaced = output / "search.json", ("gold_pairs_known", "pairs_file"), ("search.md",)
+    check_replaced(*replaced)
     report = {**vectors.facts(), "pairs_file": str(arguments.pairs), "gold_pairs_known": seen}
     encode_all = partial(vectors.encode, title="questions")
     report |= search_quality.evaluate(questions, vectors.encode, encode_all)
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"warning: {report['warning']}")
     if vectors.run is not None:
         vectors.run.check_unchanged()
-    check_replaced(*ours)  # again: measuring takes a while
+    check_replaced(*replaced)  # again: measuring takes a while
     output.mkdir(parents=True, exist_ok=True)
     write_json(output / "search.json", report)
     write_text(output / "search.md", markdown_page(report))

@@ -45,25 +45,31 @@ def run(arguments: argparse.Namespace) -> None:
         check_text(text, "--text: the text")
     runs, overrides = shared.runs_and_overrides(arguments)
     importances = [
-        (directory, one) for directory in runs for one in _of_run(directory, overrides, arguments)
+        (directory, importance)
+        for directory in runs
+        for importance in _of_run(directory, overrides, arguments)
     ]
-    names = [one.task for _, one in importances]
+    names = [importance.task for _, importance in importances]
     labels = names
     if len(set(names)) < len(names):
-        labels = [f"{directory.name} {one.task}" for directory, one in importances]
+        labels = [f"{directory.name} {importance.task}" for directory, importance in importances]
     if len(set(labels)) < len(labels):
-        labels = [f"{directory} {one.task}" for directory, one in importances]
-    pictures = {"": draw_tasks([one for _, one in importances], labels)}
+        labels = [f"{directory} {importance.task}" for directory, importance in importances]
+    pictures = {"": draw_tasks([importance for _, importance in importances], labels)}
     split = [
-        (one, label) for label, (_, one) in zip(labels, importances, strict=True) if one.median
+        (importance, label)
+        for label, (_, importance) in zip(labels, importances, strict=True)
+        if importance.median
     ]
     if split:
         pictures["_lengths"] = draw_lengths(*zip(*split, strict=True))
-    for label, (_, one) in zip(labels, importances, strict=True):
-        if one.texts:
-            pictures["-" + re.sub(r"[^\w.+-]+", "-", label)] = draw_examples(one, label)
+    for label, (_, importance) in zip(labels, importances, strict=True):
+        if importance.texts:
+            pictures["-" + re.sub(r"[^\w.+-]+", "-", label)] = draw_examples(importance, label)
     output = arguments.output or (runs[0] if len(runs) == 1 else Path()) / "importance"
-    entries = [{"run": str(directory)} | asdict(one) for directory, one in importances]
+    entries = [
+        {"run": str(directory)} | asdict(importance) for directory, importance in importances
+    ]
     numbers = json.dumps(without_nan(entries), indent=1)
     write_pictures(output, "importance", pictures, numbers)
 
@@ -117,8 +123,8 @@ def _computed(
         if not weighs_states(trained.model.module(task).scoring_pooler):
             continue
         if texts:
-            given = trained.inputs(task, texts)
-            rows, tokens = [[one] for one in given], trained.tokens(task, given)
+            items = trained.inputs(task, texts)
+            rows, tokens = [[sequence] for sequence in items], trained.tokens(task, items)
         elif "dev" in trained.config.tasks[task].data.scored:
             split = trained.load_split(task, "dev")
             form = input_of(trained.config.tasks[task])

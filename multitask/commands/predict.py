@@ -14,7 +14,10 @@ from multitask.utils.paths import expand_home
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_runs(parser, "for the average of all")
-    shared.add_task(parser, "task for --file")
+    shared.add_task(
+        parser,
+        "task for --file or --text, if the run has several",
+    )
     parser.add_argument(
         "--file",
         metavar="F",
@@ -22,44 +25,70 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="your own texts: .txt with one per line (a pair separated by a tab; the id is the "
         "line's number from 0), or a csv, tsv, jsonl or parquet file with the task's columns",
     )
+    parser.add_argument("--text", metavar="T", nargs="+", help="one text, or the two of a pair")
+    text = "make all files again; otherwise only those that are missing or damaged"
+    parser.add_argument("--again", action="store_true", help=text)
     shared.add_output(
         parser,
         "O",
-        "JSON lines for --file (default: the terminal); for several runs without --file, the "
-        "directory of ensemble.json and predictions/",
+        "JSON lines for --file or --text (default: the terminal); for several runs without these, "
+        "the directory of ensemble.json and predictions/",
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
 
     runs, overrides = shared.runs_and_overrides(arguments)
-    if (arguments.task is None) != (arguments.file is None):
-        raise UserError("predict: --task and --file go together")
-    if arguments.file is not None:
-        _predict_file(runs, overrides, arguments)
+    if arguments.file is not None and arguments.text is not None:
+        raise UserError("predict: give --file or --text, not both")
+    own = arguments.file is not None or arguments.text is not None
+    if arguments.again and (own or len(runs) > 1):
+        raise UserError("predict: --again is for the files of one run: leave it out")
+    if arguments.task is not None and not own:
+        raise UserError("predict: --task is for --file and --text: add one of them")
+    if own:
+        _predict_own(runs, overrides, arguments)
     elif len(runs) > 1:
         _ensemble(runs, overrides, arguments.output)
     elif arguments.output is not None:
         raise UserError(
-            "predict: --output is for --file and for several runs; the run's files are in "
+            "predict: --output is for --file, --text and for several runs; the run's files are in "
             "RUN/predictions"
         )
     else:
-        _splits(arguments.run, overrides)
+        _splits(arguments.run, overrides, again=arguments.again)
 
 
-def _splits(run_dir: Path, overrides: list[str]) -> None:
+def _splits(run_dir: Path, overrides: list[str], *, again: bool) -> None:
+    """Write the files of all splits, without those that are intact."""
     from multitask.config import load_run_config
+    from multitask.config.run_directory import RunDirectory
 
     config = load_run_config(run_dir, overrides)
 
+    from multitask.inference.write_predictions import prediction_files, write_predictions
+
+    directory = RunDirectory(run_dir)
+    # other values may give other predictions, and a run that trains on has other weights
+    again = again or bool(overrides) or not directory.finished
+    wanted: dict[str, list[str]] = {}
+    for task, entry in config.tasks.items():
+        for split in entry.data.scored:
+            files = prediction_files(directory, task, split, entry)
+            if not again and all(map(directory.is_intact, files)):
+                print("\n".join(f"intact: {file}" for file in files))
+            else:
+                wanted.setdefault(task, []).append(split)
+    if not wanted:
+        print("nothing to do: --again makes the files anew")
+        return
+
     from multitask.inference.load_run import TrainedRun
-    from multitask.inference.write_predictions import write_predictions
 
     trained = TrainedRun(run_dir, config)
     for task in trained.tasks:
         entry = trained.config.tasks[task]
-        for split in entry.data.scored:
+        for split in wanted.get(task, []):
             made = trained.load_split(task, split)
             scores = trained.score_split(task, made)
             trained.check_unchanged()
@@ -91,16 +120,17 @@ def _ensemble(runs: list[Path], overrides: list[str], output: Path | None) -> No
             print(f"written: {file}")
 
 
-def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Namespace) -> None:
+def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Namespace) -> None:
     from multitask.config import load_run_config
 
-    task, file, output = arguments.task, arguments.file, arguments.output
+    file, output = arguments.file, arguments.output
     if output is not None:
         _check_output(output, file)
     configs = [load_run_config(run, overrides) for run in runs]
+    task = arguments.task or shared.only_task(runs[0], configs[0])
     for run, config in zip(runs, configs, strict=True):
         shared.check_task(run, config, task)
-    if not file.is_file():
+    if file is not None and not file.is_file():
         raise UserError(no_file(file))
 
     from multitask.inference.ensemble import predict_texts
@@ -108,7 +138,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
     from multitask.utils.files import write_text
 
     trained = (TrainedRun(run, config) for run, config in zip(runs, configs, strict=True))
-    rows, predictions = predict_texts(trained, task, file)
+    rows, predictions = predict_texts(trained, task, file or tuple(arguments.text))
     lines = [
         json.dumps({"id": row, "texts": text, **result}, ensure_ascii=False)
         for row, text, result in zip(rows.ids, rows.texts, predictions, strict=True)
@@ -121,7 +151,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
         print(f"written: {output}")
 
 
-def _check_output(output: Path, file: Path) -> None:
+def _check_output(output: Path, file: Path | None) -> None:
     """Raise UserError if predictions would overwrite something else."""
     from multitask.config.run_directory import open_run
 
@@ -136,8 +166,8 @@ def _check_output(output: Path, file: Path) -> None:
     with output.open("rb") as opened:
         first = opened.readline()
     try:
-        ours = not first or {"texts", "prediction"} <= set(json.loads(first))
+        predicted = not first or {"texts", "prediction"} <= set(json.loads(first))
     except (ValueError, TypeError, RecursionError):
-        ours = False
-    if not ours or (file.is_file() and output.samefile(file)):
+        predicted = False
+    if not predicted or (file is not None and file.is_file() and output.samefile(file)):
         raise UserError(f"{output} exists and holds no predictions: choose another --output")

@@ -36,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     import json
-    from typing import Any
 
     from multitask.data.sts_suites import read_suites
 
@@ -47,6 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.inference.sts_scores import score_suites
     from multitask.reporting.figures.layer_curves import draw_domains, draw_layers
     from multitask.reporting.figures.style import save_figure
+    from multitask.reporting.sts_json import StsReport
     from multitask.reporting.sts_report import average, markdown_page, notes, terminal_table
     from multitask.utils.files import without_nan, write_json, write_text
 
@@ -62,9 +62,12 @@ def run(arguments: argparse.Namespace) -> None:
         None if vectors.run is None else training,
         selecting,
     )
-    report: dict[str, Any] = {
+    report: StsReport = {
         **vectors.facts(),
-        "average": {name: average(entries, name) for name in ("spearman", "pearson")},
+        "average": {
+            "spearman": average(entries, "spearman"),
+            "pearson": average(entries, "pearson"),
+        },
         "suites": entries,
     }
     print(vectors.describe())

@@ -60,7 +60,7 @@ class Choice(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """All keys except ``name``: the constructor arguments of the method."""
+        """All keys except ``name``: any YAML, the constructor arguments of the method."""
         return dict(self.model_extra or {})
 
 

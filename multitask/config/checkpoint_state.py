@@ -11,7 +11,8 @@ from multitask.utils.files import read_json, text_digest
 FORMAT = 5
 WITHOUT_CHECKSUM = 4  # like 5, but the file has no checksum of itself
 
-State = dict[str, Any]  # nested dicts of tensors and JSON values
+# nested dicts of tensors and JSON values: each part of the trainer knows its own keys
+State = dict[str, Any]
 
 
 class Damaged(Exception):

@@ -2,7 +2,7 @@
 
 from multitask.config.base import Choice
 from multitask.config.config import Config
-from multitask.config.registry import check_name
+from multitask.config.registry import check_name, check_tracker
 from multitask.config.sharing import share_head, share_pooling, share_rows
 from multitask.config.yaml_reader import KeyPath
 from multitask.utils.errors import suggest
@@ -48,6 +48,9 @@ def check_names(config: Config) -> None:
         if choice is not None:
             with config.errors_at(path):
                 check_name(kind, choice.name)
+    for number, tracker in enumerate(config.training.trackers):
+        with config.errors_at(("training", "trackers", number)):
+            check_tracker(tracker)
 
 
 def check_references(config: Config) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field, PrivateAttr
 
@@ -66,6 +65,10 @@ class Config(Strict):
         if isinstance(message, UserError):
             path = (*path, *message.key)
         return self._tree.error(path, str(message))
+
+    def where(self, path: KeyPath) -> str:
+        """Return the file and line of ``path``."""
+        return self._tree.where(path)
 
     @contextmanager
     def errors_at(self, path: KeyPath) -> Iterator[None]:
@@ -131,7 +134,7 @@ class Config(Strict):
         """Return the resolved config as YAML: all keys, without ``extends`` and ``defaults``."""
         return dump_yaml(self.resolved())
 
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self) -> dict[str, object]:
         """Return the resolved config as plain values."""
         return self.model_dump(mode="json")
 

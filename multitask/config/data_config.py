@@ -30,7 +30,7 @@ class DataConfig(Strict):
         Dev may also be a share of train, or the dev rows of other tasks.
         """
         dev = self.dev or self.dev_share or self.texts_of
-        return tuple(name for name, given in (("dev", dev), ("test", self.test)) if given)
+        return tuple(name for name, source in (("dev", dev), ("test", self.test)) if source)
 
     @property
     def choice_columns(self) -> list[str]:

@@ -1,6 +1,7 @@
 """Describe a config in tables, for the plan and for the report of a run."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from multitask.config.base import Choice
@@ -65,7 +66,7 @@ def _method(choice: Choice | None) -> str:
     return f"{choice.name} ({options})" if options else choice.name
 
 
-def _options(options: dict[str, Any]) -> str:
+def _options(options: Mapping[str, object]) -> str:
     return ", ".join(f"{key} {as_written(value)}" for key, value in options.items())
 
 

@@ -51,15 +51,13 @@ class EncoderConfig(Strict):
     encoder only)."""
 
     gradient_checkpointing: bool = False
-    """Compute each layer again in the backward pass: less memory, about a third more time (our
-    encoder only)."""
+    """Compute each layer again in the backward pass: less memory, about a third more time."""
 
-    kernels: Literal["auto", "torch", "compiled", "varlen"] = "auto"
+    kernels: Literal["auto", "torch", "compiled"] = "auto"
     """`compiled`: on a CPU, attention and dropout + sum + LayerNorm in C++, built on first use
     (less than a minute, once). `auto`: `compiled` on a Linux CPU with a C++ compiler and `ninja`,
-    else `torch`; the run's `config.yaml` has the choice. `varlen`: on a GPU, attention over nested
-    tensors, which is a flash kernel in bf16. If the kernel is not available, a line says so and
-    torch is used (our encoder only)."""
+    else `torch`; the run's `config.yaml` has the choice. If the kernels cannot be built, a line
+    says so and torch is used (our encoder only)."""
 
     dropout: float | None = Field(None, ge=0, le=MOST_DROPOUT)
     """Hidden dropout inside the encoder; default: that of the model."""

@@ -1,10 +1,9 @@
 """Prepare a run directory: never overwrite other files, resume only with the same config."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any
 
 from multitask.config import Config
 from multitask.config.describe_config import as_written
@@ -93,7 +92,7 @@ def start_directory(
     resume: bool,
     overwrite: bool,
     held: ExitStack,
-    started: Mapping[str, Any] | None = None,
+    started: StartedWith | None = None,
 ) -> Path:
     """Make the run directory and save the resolved config in it.
 
@@ -116,17 +115,19 @@ def start_directory(
     return run_dir
 
 
-def _begin(config: Config, run: RunDirectory, started: Mapping[str, Any] | None) -> None:
+def _begin(config: Config, run: RunDirectory, started: StartedWith | None) -> None:
     """Write the first files of a run."""
     write_marker(config, run, started)
     save_config(config, run)
 
 
-def write_marker(config: Config, run: RunDirectory, started: Mapping[str, Any] | None) -> None:
+def write_marker(config: Config, run: RunDirectory, started: StartedWith | None) -> None:
     """Write the file that marks a directory as this run."""
     moved = {"output_dir": "", "data_dir": ""}  # a run and its data may be
     digest = text_digest(config.model_copy(update=moved).dump())
-    marker = Marker(format=1, started_with=StartedWith(config=digest, **(started or {})))
+    marker = Marker(
+        format=1, started_with=StartedWith(config=digest, **started.content() if started else {})
+    )
     run.write_text(run.marker, json.dumps(marker.content()) + "\n")
 
 
@@ -158,13 +159,16 @@ def save_config(config: Config, run: RunDirectory) -> None:
     run.write_text(run.config, config.dump())
 
 
+# a run and its data may be moved; a tracker copies what a run writes
+WITHOUT_EFFECT = ("output_dir", "data_dir", "training.tensorboard", "training.trackers")
+
+
 def config_differences(config: Config, run_dir: Path) -> str:
     """Return the keys that differ from a run's saved config, as ``seed (1 -> 2)``; '' for none."""
     saved = RunDirectory(run_dir).load_config()
     before, now = flat(saved.resolved()), flat(config.resolved())
     differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    # a run and its data may be moved
-    differing = [key for key in differing if key not in ("output_dir", "data_dir")]
+    differing = [key for key in differing if key not in WITHOUT_EFFECT]
     if config.encoder.kernels == "auto":  # the saved config has the choice
         differing = [key for key in differing if key != "encoder.kernels"]
     # if the config has no labels, the saved config has those of the data: not a difference
@@ -173,11 +177,11 @@ def config_differences(config: Config, run_dir: Path) -> str:
     )
     differing = [key for key in differing if not key.startswith(inferred)]
     changes = [(k, as_written(before.get(k)), as_written(now.get(k))) for k in differing[:5]]
-    shown = ", ".join(f"{key} ({one} -> {other})" for key, one, other in changes)
+    shown = ", ".join(f"{key} ({old} -> {new})" for key, old, new in changes)
     return shown + (f" and {len(differing) - 5} more" if len(differing) > 5 else "")
 
 
-def flat(values: Any, path: str = "") -> dict[str, Any]:
+def flat(values: object, path: str = "") -> dict[str, object]:
     """Flatten nested mappings into one mapping from ``key.path`` to value."""
     if isinstance(values, dict) and values:
         parts = [flat(item, f"{path}.{key}" if path else str(key)) for key, item in values.items()]

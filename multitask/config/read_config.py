@@ -40,7 +40,7 @@ def _load_config(path: str | os.PathLike[str], overrides: Overrides | None = Non
     # `defaults` may set SMART: drop it from tasks that are never trained
     untrained = {name: task for name, task in config.tasks.items() if task.only_scored}
     without = {name: task.model_copy(update={"smart": None}) for name, task in untrained.items()}
-    resolved: dict[str, Any] = {"tasks": config.tasks | without}
+    resolved: dict[str, object] = {"tasks": config.tasks | without}
     if config.data_dir != EMBEDDED:
         resolved["data_dir"] = _absolute(config, ("data_dir",), config.data_dir)
     if config.init_from is not None:
@@ -51,9 +51,10 @@ def _load_config(path: str | os.PathLike[str], overrides: Overrides | None = Non
                 message = "`init_from` brings the weights of all layers: leave one of the two out"
                 raise config.error(("encoder", option), message)
     if not config.output_dir:
-        resolved["output_dir"] = str(Path("runs") / Path(path).stem)
+        output_dir = str(Path("runs") / Path(path).stem)
         with config.errors_at(("output_dir",)):
-            check_utf8(resolved["output_dir"])
+            check_utf8(output_dir)
+        resolved["output_dir"] = output_dir
     return config.model_copy(update=resolved)
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from multitask.config import Choice, Config, model_in
-from multitask.config.registry import KINDS, SUPPLIED, head_type, resolve, type_in_words
+from multitask.config.registry import KINDS, SUPPLIED, TRACKERS, head_type, resolve, type_in_words
 from multitask.tasks.glue import FILES as GLUE_FILES
 
 BEGINNING = Path(__file__).with_suffix(".md")  # the part of the page that is written by hand
@@ -69,7 +69,7 @@ def _meanings(model: type[BaseModel]) -> dict[str, str]:
     """Return the docstring below each field; `$pooling` in it becomes the registered poolings."""
     (definition,) = ast.parse(inspect.getsource(model)).body
     assert isinstance(definition, ast.ClassDef)
-    registered = {**KINDS, "glue_file": GLUE_FILES}
+    registered = {**KINDS, "glue_file": GLUE_FILES, "tracker": TRACKERS}
     names = {kind: ", ".join(each) for kind, each in registered.items()}
     meanings = {}
     for field, below in pairwise(definition.body):

@@ -6,6 +6,7 @@ attribute is imported when the model is built. To add a method, add one file and
 
 import importlib
 import inspect
+import os
 import types
 from collections.abc import Mapping
 from functools import cache
@@ -16,6 +17,7 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from multitask.config.base import out_of_bounds
 from multitask.utils.errors import UserError, reason_of, suggest
 from multitask.utils.limits import LAYERS, SIZE
+from multitask.utils.names import MODULES_VARIABLE
 
 if TYPE_CHECKING:
     from multitask.tasks.base import TaskType
@@ -107,6 +109,13 @@ SURGERY = {
     "aligned_mtl": "multitask.training.gradient_surgery:aligned_mtl",
 }
 
+TRACKERS = {
+    "tensorboard": "multitask.training.trackers.tensorboard:TensorBoard",
+    "wandb": "multitask.training.trackers.wandb:WeightsAndBiases",
+    "mlflow": "multitask.training.trackers.mlflow:MLflow",
+    "trackio": "multitask.training.trackers.trackio:Trackio",
+}
+
 KINDS: dict[str, Mapping[str, str]] = {
     "adapter": ADAPTERS,
     "pooling": POOLERS,
@@ -137,34 +146,61 @@ SUPPLIED: dict[str, tuple[str, ...]] = {
 }
 
 
+def _allowed(name: str) -> bool:
+    """Return True for a ``module:Class`` in a package that ``--allow-module`` names."""
+    packages = os.environ.get(MODULES_VARIABLE, "").split(",")
+    return ":" in name and name.partition(":")[0].partition(".")[0] in packages
+
+
 def check_name(kind: str, name: str) -> None:
     """Raise UserError, with the nearest name, if ``name`` is not a registered ``kind``."""
-    if name not in KINDS[kind]:
-        raise UserError(f"unknown {kind} {name!r}{suggest(name, tuple(KINDS[kind]))}")
+    if not _allowed(name):
+        _check_known(kind, name, KINDS[kind])
+
+
+def check_tracker(name: str) -> None:
+    """Raise UserError, with the nearest name, if ``name`` is not a registered tracker."""
+    _check_known("tracker", name, TRACKERS)
+
+
+def _check_known(what: str, name: str, names: Mapping[str, str]) -> None:
+    if name not in names:
+        raise UserError(f"unknown {what} {name!r}{suggest(name, tuple(names))}")
 
 
 def resolve(kind: str, name: str) -> Any:
     """Import and return the class registered under ``name``."""
     check_name(kind, name)
-    return imported(KINDS[kind][name])
+    return imported(KINDS[kind].get(name, name))
 
 
 def imported(reference: str) -> Any:
     """Import and return the object that a ``"module:attribute"`` string names."""
     module, _, attribute = reference.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        raise UserError(f"{reference}: no module {error.name!r}: is it installed?") from error
+    except AttributeError as error:
+        raise UserError(f"{reference}: {reason_of(error)}") from error
 
 
 def task_type(name: str) -> "TaskType":
     """Return the task type that a head or a saved report names; UserError if it is unknown."""
-    if name not in TASK_TYPES:
-        raise UserError(f"unknown task type {name!r}{suggest(name, tuple(TASK_TYPES))}")
+    _check_known("task type", name, TASK_TYPES)
     return _instance(TASK_TYPES[name])
 
 
 def head_type(head: str) -> "TaskType":
     """Return the task type of a registered head."""
-    return task_type(resolve("head", head).task_type)
+    factory = resolve("head", head)
+    for name in ("task_type", "loss", "predict"):
+        unlabelled = name == "predict" and not task_type(factory.task_type).labelled
+        if not unlabelled and not hasattr(factory, name):
+            raise UserError(
+                f"head {head!r} ({HEADS.get(head, head)}) has no `{name}`: docs/extending.md"
+            )
+    return task_type(factory.task_type)
 
 
 def input_type(name: str) -> Any:

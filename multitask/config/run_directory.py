@@ -13,7 +13,7 @@ from multitask.config.checkpoint_state import is_foreign
 from multitask.config.run_log import Event, load_lines, parse_event
 from multitask.config.saved.base import read_saved
 from multitask.config.saved.report_model import Baselines, RunReport
-from multitask.config.saved.run_files import AllBaselines, BestSteps
+from multitask.config.saved.run_files import AllBaselines, BestSteps, TrackerIds
 from multitask.utils.errors import UserError, check_regular, warn
 from multitask.utils.file_system import OWNER_LOCK
 from multitask.utils.files import (
@@ -81,6 +81,10 @@ class RunDirectory:
     figures = Named("figures")
     predictions = Named("predictions")
     tensorboard = Named("tensorboard")
+    # files of other trackers
+    trackers = Named("trackers")
+    # the id that each tracker knows the run by
+    tracker_ids = Named("trackers/ids.json")
 
     def weights_of(self, step: int) -> Path:
         """Return the file with the weights of a best step."""
@@ -170,7 +174,7 @@ class RunDirectory:
     def folders(self) -> list[Path]:
         """The directories that a training writes to."""
         folders = [self.encoder, self.weights, self.checkpoints, self.figures, self.predictions]
-        return [*folders, self.tensorboard]
+        return [*folders, self.tensorboard, self.trackers]
 
     def check_folder(self, folder: Path) -> None:
         """Raise UserError for a link: a run made by somebody else could point to other files."""
@@ -218,8 +222,8 @@ class RunDirectory:
             self._save_digests(self.metrics, [])
 
     def _has_checksum(self, file: Path) -> bool:
-        if file.parent == self.predictions:
-            return file.suffix == ".jsonl" and self.holds_run  # not those of an ensemble
+        if self.predictions in file.parents:
+            return self.holds_run  # not those of an ensemble
         return file in (self.config, self.best, self.baselines, self.report)
 
     @contextmanager
@@ -242,6 +246,11 @@ class RunDirectory:
         valid = read_digests(self.checksums).get(self._name(file))
         return valid is None or file_digest(file) in valid
 
+    def is_intact(self, file: Path) -> bool:
+        """Return True if a file is there, with the checksum that the run saved."""
+        saved = read_digests(self.checksums).get(self._name(file), [])
+        return file.is_file() and file_digest(file) in saved
+
     def warn_of_change(self, file: Path) -> None:
         """Warn if a file was changed after the run wrote it."""
         if not self.is_as_saved(file):
@@ -263,6 +272,13 @@ class RunDirectory:
         except (FileNotFoundError, UserError):
             return None
 
+    def load_tracker_ids(self) -> dict[str, str]:
+        """Return the id that each tracker knows the run by; none if missing or damaged."""
+        try:
+            return read_saved(self.tracker_ids, TrackerIds, ": damaged: {}").root
+        except (FileNotFoundError, UserError):
+            return {}
+
     def load_events(self) -> list[Event]:
         """Return the lines of the log, without damaged ones; a warning lists those.
 
@@ -282,7 +298,10 @@ class RunDirectory:
         return [line for line in lines if line is not None]
 
     def load_predictions(self, task: str, split: str) -> list[dict[str, Any]]:
-        """Return the records of a prediction file. Raises ValueError if a line is not an object."""
+        """Return the records of a prediction file, whose keys depend on the task type.
+
+        Raises ValueError if a line is not an object.
+        """
         file = self.predictions_of(task, split)
         records = load_lines(file)
         self.warn_of_change(file)

@@ -4,11 +4,13 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 from multitask.utils.errors import check_regular
 
-Event = dict[str, Any]  # a line of the log; its keys depend on "event"
+# a line of the log, JSON from disk: its keys depend on "event"; `EVENTS` and `VALUES` say which
+Event = dict[str, Any]
 # the keys that each event must have, in addition to "event" and "step"
 EVENTS: dict[str, tuple[str, ...]] = {
     "plan": ("steps", "epochs"),
@@ -16,18 +18,20 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "skip": ("task",),
     "eval": ("split", "tasks"),
     "stop": ("task",),
+    "overflow": ("scale",),
     "stage": ("stage",),
     "conflict": ("cosines",),
     "train_scores": ("tasks",),
     "space": ("tasks",),
     "importance": ("task",),
 }
-VALUES: dict[str, Any] = {
+VALUES: dict[str, type | UnionType] = {
     "step": int,
     "steps": int,
     "epochs": int | float,
     "task": str,
     "loss": int | float | None,
+    "scale": int | float,
     "split": str,
     "tasks": dict,
     "stage": str,
@@ -52,7 +56,10 @@ def stage_begins(events: Iterable[Event]) -> list[tuple[int, str]]:
 
 
 def load_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a JSON-lines file. Raises ValueError if a line is not an object."""
+    """Return the objects of a JSON-lines file, with any keys.
+
+    Raises ValueError if a line is not an object.
+    """
     check_regular(path)
     with path.open(encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]

@@ -58,7 +58,7 @@ def inherit(tree: Tree) -> None:
             _fill(data, labels, ("labels", "label_range"))
 
 
-def _fill(into: dict[str, Any], origin: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+def _fill(into: dict[str, object], origin: Mapping[str, object], keys: tuple[str, ...]) -> None:
     into.update({key: origin[key] for key in keys if key in origin and key not in into})
 
 

@@ -93,8 +93,9 @@ class TrainingConfig(Strict):
     clip_norm: float | None = Field(1.0, gt=0)
     """Largest gradient norm. null: no clipping."""
 
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """`auto`: bf16 autocast if the hardware is faster with it."""
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    """`auto`: bf16 autocast if the hardware is faster with it; fp16 on a CUDA card without bf16,
+    such as a T4. With fp16 the loss is scaled, and a step whose gradient overflows is skipped."""
 
     eval_steps: int | None = Field(None, ge=1)
     """Evaluate every N steps. null: after every epoch."""
@@ -122,8 +123,11 @@ class TrainingConfig(Strict):
     `share_pooling` that no stage trains, report the score before training."""
 
     tensorboard: bool = False
-    """Also write losses, learning rates, gradient norms and evaluations as TensorBoard event files,
-    in `RUN/tensorboard` (`pip install tensorboard`)."""
+    """As `trackers: [tensorboard]`."""
+
+    trackers: list[str] = []
+    """Also send losses, learning rates, gradient norms, evaluations, the config and the report's
+    scores to these trackers: $tracker. A resume can change it."""
 
     @field_validator("betas")
     @classmethod

@@ -35,6 +35,19 @@ def _fields_at(path: KeyPath, model: Any) -> Mapping[str, Any]:
     return {} if model is None else model.model_fields
 
 
+def full_keys(key: str) -> list[str]:
+    """Return the full keys that end with a key; those of a task are below ``defaults``."""
+    sections: dict[tuple[str, ...], type[BaseModel]] = {(): Config, ("defaults",): TaskConfig}
+    for above, model in list(sections.items()):
+        for name, field in model.model_fields.items():
+            inner = model_in(field.annotation)
+            if inner is not None and name not in (*CHOICES, "tasks", "stages"):
+                sections[*above, name] = inner
+    return [
+        ".".join((*above, key)) for above, model in sections.items() if key in model.model_fields
+    ]
+
+
 def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserError:
     """Return the first mistake as one line: file, line, key path and what was expected."""
     problems = error.errors(include_url=False)
@@ -46,7 +59,11 @@ def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserE
         keys = tuple(_fields_at(path[:-1], model))
         if path[:-1] == ():
             keys = (*keys, *(("defaults",) if model is Config else ()), "extends")
-        return tree.error(path, f"unknown key{suggest(str(path[-1]), keys)}")
+        places = full_keys(str(path[-1]))
+        hint = suggest(str(path[-1]), keys)
+        if places:
+            hint = f" (did you mean {' or '.join(places)}?)"
+        return tree.error(path, f"unknown key{hint}")
     if kind == "missing":
         hint = ""
         if path[:1] == ("tasks",) and tree.where(path[:2]) in tree.overridden:

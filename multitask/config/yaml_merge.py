@@ -1,6 +1,7 @@
 """Merge a config's YAML files and overrides into plain values that know their file and line.
 
-- A file overrides the files in its ``extends:``.
+- A file overrides the files in its ``extends:``. A file that is not next to it is looked up in
+  ``configs/`` of the clone.
 - A ``key.path=value`` overrides the files.
 - ``defaults:`` applies to every task that does not set the key itself.
 - A task set to ``null`` is removed.
@@ -27,6 +28,9 @@ CHOICES = frozenset(
 )
 # mappings that another file replaces instead of merging keys
 REPLACED = frozenset({("data", "labels"), ("encoder", "seen_corpora")})
+
+
+PRESETS = Path(__file__).parents[2] / "configs"  # of the clone, or of an installed wheel
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,8 @@ def load_tree(path: str | os.PathLike[str], overrides: Overrides | None = None) 
     placed = [_with_place(override) for override in overrides or []]
     for override in placed:
         root = _on_top(root, _parse_override(override))
+    for override in placed:
+        _check_default(root, override)
     return _spread_defaults(root, frozenset(override.place for override in placed))
 
 
@@ -133,6 +139,8 @@ def _extended(path: Path, chain: tuple[str, ...], files: dict[str, Node]) -> Nod
     merged: Node | None = None
     for parent in parents:
         file = path.parent / expand_home(parent)
+        if not os.path.lexists(file) and (PRESETS / parent).is_file():
+            file = PRESETS / parent  # the same name works from any directory
         if not file.is_file() and not file.is_symlink():
             raise UserError(f"{extends.place}: extends: {no_file(file)}")
         merged = _on_top(merged, _extended(file, (*chain, name), files))
@@ -195,6 +203,23 @@ def _parse_override(override: Override) -> Node:
     return node
 
 
+def _check_default(root: Node, override: Override) -> None:
+    """Raise UserError for an override of a default which every task replaces by its own value."""
+    first, *path = override.key.strip().split(".")
+    tasks = root.value.get("tasks", Node(None, "")).value
+    if first != "defaults" or not path or not isinstance(tasks, dict):
+        return
+    given = {name: task for name, task in tasks.items() if task.value is not None}
+    reached = [_reached(task, tuple(path)) for task in given.values()]
+    if reached and all(
+        depth == len(path) and not isinstance(node.value, dict) for node, depth in reached
+    ):
+        key = ".".join(path)
+        keys = ", ".join(f"tasks.{name}.{key}" for name in given)
+        message = f"has no effect: every task has its own {key}: set {keys}"
+        raise UserError(f"{override.place}: {message}", place=override.place)
+
+
 def _check_removed(base: Node, over: Node) -> None:
     """Raise UserError if a task that does not exist is set to null: probably a typo."""
     there, removed = (node.value.get("tasks", Node(None, "")).value for node in (base, over))
@@ -235,8 +260,8 @@ def _spread_defaults(root: Node, overridden: frozenset[str]) -> Tree:
         raise UserError(message, place=defaults.place)
     tasks = keys.get("tasks")
     if tasks is not None and isinstance(tasks.value, dict):
-        given = {name: task for name, task in tasks.value.items() if task.value is not None}
-        spread = {name: _merge(defaults, task, mine=True) for name, task in given.items()}
+        used = {name: task for name, task in tasks.value.items() if task.value is not None}
+        spread = {name: _merge(defaults, task, mine=True) for name, task in used.items()}
         keys["tasks"] = Node(spread, tasks.place)
     root = Node(keys, root.place)
     return Tree(root.plain(), root, defaults, overridden)

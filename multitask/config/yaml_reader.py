@@ -27,7 +27,7 @@ _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class _Loader(_SafeLoader):
     """YAML 1.2 scalars: ``2e-5`` is a float, ``yes`` and ``on`` are plain strings."""
 
-    yaml_implicit_resolvers: dict[str, Any] = {}
+    yaml_implicit_resolvers: dict[str, Any] = {}  # as PyYAML declares it
 
 
 class _Dumper(yaml.SafeDumper):
@@ -58,6 +58,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^$"), [""])
 _Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
 
 
+# arguments of PyYAML, each of another type
 _DUMP: dict[str, Any] = {"Dumper": _Dumper, "sort_keys": False, "allow_unicode": True}
 
 

@@ -34,28 +34,28 @@ def asked_rows(config: Config, task: str, split: str, reader: LabelReader) -> Ro
     answers: list[tuple[str, ...]] = []
     for i, value in enumerate(column_of(columns, data, "label", source)):
         where = f"{source}, row {i + 1} (id {rows.ids[i]})"
-        given = _given(value, f"{where}: {data.label}")
-        if not given and (value is None or split == "test"):
+        pairs = _answers_in(value, f"{where}: {data.label}")
+        if not pairs and (value is None or split == "test"):
             answers.append(())
             continue
-        if not given:
+        if not pairs:
             raise UserError(
                 f"{where}: no answer: unanswerable questions (SQuAD v2) are not supported: leave "
                 "the row out"
             )
-        for text, start in given:
+        for text, start in pairs:
             if not text.strip() or rows.texts[i][1][start : start + len(text)] != text or start < 0:
                 message = f"the answer {text!r:.60} is not at character {start}"
                 raise UserError(f"{where}: {message} of {data.text2}")
-        labels[i] = given[0][1], given[0][1] + len(given[0][0])
-        answers.append(tuple(dict.fromkeys(text for text, _ in given)))
+        labels[i] = pairs[0][1], pairs[0][1] + len(pairs[0][0])
+        answers.append(tuple(dict.fromkeys(text for text, _ in pairs)))
     missing = labels[:, 0] < 0
     if split == "test" and missing.any():
         return rows  # a test split to predict
     return without(missing, replace(rows, labels=labels, answers=answers), "answers")
 
 
-def _given(value: Any, where: str) -> list[tuple[str, int]]:
+def _answers_in(value: Any, where: str) -> list[tuple[str, int]]:
     """Read the answers of a row as (text, first character); docs/extending.md has the forms.
 
     Raises UserError for any other form.
@@ -69,7 +69,7 @@ def _given(value: Any, where: str) -> list[tuple[str, int]]:
                 lists = [[part] for part in lists]
             answers = list(zip(*lists, strict=True))
         else:
-            answers = [(one["text"], one["answer_start"]) for one in value]
+            answers = [(answer["text"], answer["answer_start"]) for answer in value]
         answers = [(text, _offset(start)) for text, start in answers]
     except (KeyError, TypeError, ValueError):
         answers = [(value, None)]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from multitask.data.tokenize import Tokens
+from multitask.utils.device import send
 
 
 @dataclass
@@ -40,6 +40,7 @@ class Batch:
         masked_ids: input ids with masked tokens, int64 [S, T], for a loss that also needs the
             original ids.
         context: True for the tokens that may be part of an answer, bool [S, T].
+        lengths: the tokens of each sequence, int64 [S] on the host, where all pads are at the end.
     """
 
     input_ids: Tensor
@@ -54,6 +55,7 @@ class Batch:
     places: Tensor | None = None
     masked_ids: Tensor | None = None
     context: Tensor | None = None
+    lengths: np.ndarray | None = None
 
     @property
     def rows(self) -> int:
@@ -67,26 +69,29 @@ class Batch:
         return self.labels
 
     def to(self, device: torch.device) -> "Batch":
-        tensors = {name: v for name, v in vars(self).items() if isinstance(v, Tensor)}
-        moved: dict[str, Any] = {name: tensor.to(device) for name, tensor in tensors.items()}
-        return replace(self, **moved)
+        return SharedBatch(self, {}).to(device).inputs
 
     def parts(self, size: int) -> list["Batch"]:
         """Cut the inputs into parts of at most ``size`` sequences, without labels."""
-        tensors = (self.input_ids, self.attention_mask, self.token_type_ids)
-        return [
-            Batch(ids, mask, types, None, 1, self.pad_id)
-            for ids, mask, types in zip(*(tensor.split(size) for tensor in tensors), strict=True)
-        ]
+        starts = range(0, len(self.input_ids), size)
+        return [self._part(slice(start, start + size)) for start in starts]
+
+    def _part(self, part: slice) -> "Batch":
+        inputs = (self.input_ids[part], self.attention_mask[part], self.token_type_ids[part])
+        lengths = None if self.lengths is None else self.lengths[part]
+        return Batch(*inputs, None, 1, self.pad_id, lengths=lengths)
 
     def with_labels(
         self, labels: np.ndarray, missing: np.ndarray, *, share: float, step_rows: int
     ) -> "Batch":
-        """Return the same inputs with another task's labels [B]; see ``TaskType.missing``."""
+        """Return the same inputs with another task's labels [B]; see ``TaskType.missing``.
+
+        The batch must be on a CPU still.
+        """
         labelled = None
         if missing.any():
-            labelled = torch.from_numpy(np.flatnonzero(~missing)).to(self.input_ids.device)
-        chosen = label_tensor(labels[~missing]).to(self.input_ids.device)
+            labelled = torch.from_numpy(np.flatnonzero(~missing))
+        chosen = label_tensor(labels[~missing])
         return replace(self, labels=chosen, labelled=labelled, share=share, step_rows=step_rows)
 
 
@@ -101,6 +106,26 @@ class SharedBatch:
 
     inputs: Batch
     tasks: Mapping[str, Batch]
+
+    def to(self, device: torch.device) -> "SharedBatch":
+        """Move all tensors to a device, each once, in one transfer per dtype."""
+        if self.inputs.input_ids.device == device:
+            return self
+        batches = (self.inputs, *self.tasks.values())
+        tensors = {
+            id(v): v for batch in batches for v in vars(batch).values() if torch.is_tensor(v)
+        }
+        moved: dict[int, Tensor] = {}
+        for dtype in {tensor.dtype for tensor in tensors.values()}:
+            same = {key: tensor for key, tensor in tensors.items() if tensor.dtype == dtype}
+            sent = send([tensor.numpy() for tensor in same.values()], device)
+            moved |= dict(zip(same, sent, strict=True))
+
+        def there(batch: Batch) -> Batch:
+            fields = {k: moved[id(v)] for k, v in vars(batch).items() if torch.is_tensor(v)}
+            return replace(batch, **fields)  # type: ignore[arg-type]
+
+        return SharedBatch(there(self.inputs), {t: there(b) for t, b in self.tasks.items()})
 
 
 def separate(batches: Mapping[str, Batch]) -> list[SharedBatch]:
@@ -136,6 +161,7 @@ def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
         None,
         tokens.sides,
         pad_id,
+        lengths=inside.sum(1),
     )
     if tokens.spans is not None:  # the head looks for an answer in the context
         context = padded(tokens.spans[:, 0], -1) >= 0
@@ -148,6 +174,12 @@ def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
     hidden = np.flatnonzero(targets >= 0)
     labels = torch.from_numpy(targets.ravel()[hidden])
     return replace(batch, labels=labels, places=torch.from_numpy(hidden))
+
+
+def joined_lengths(batches: Sequence[Batch]) -> np.ndarray | None:
+    """Concatenate the batches' ``lengths``; None if one of them has none."""
+    lengths = [batch.lengths for batch in batches if batch.lengths is not None]
+    return np.concatenate(lengths) if len(lengths) == len(batches) else None
 
 
 def joined(batches: Sequence[Batch]) -> tuple[Tensor, Tensor, Tensor]:

@@ -146,7 +146,7 @@ class MultiTaskLoader:
             }
             for number, index in enumerate(indices):
                 rows, counted = distributed.shard(index)
-                inputs = loader.inputs(rows, self.pad_id).to(self.device)
+                inputs = loader.inputs(rows, self.pad_id)
                 if number == len(micro_batches):
                     micro_batches.append([])
                 batches = {}
@@ -157,8 +157,9 @@ class MultiTaskLoader:
                             task, inputs, rows, share=share, step_rows=total
                         )
                 if batches:
-                    micro_batches[number].append(SharedBatch(inputs, batches))
-        return [shared for shared in micro_batches if shared]
+                    shared = SharedBatch(inputs, batches).to(self.device)
+                    micro_batches[number].append(shared)
+        return [batches for batches in micro_batches if batches]
 
     def sample(self, tasks: Sequence[str], seed: Sequence[int]) -> dict[str, Batch]:
         """Draw a random batch for each task. It depends only on ``seed``; no stream advances."""
@@ -172,10 +173,10 @@ class MultiTaskLoader:
                     size = min(loader.stream.batch_size, len(rows))
                     rows = np.random.default_rng(seed).choice(rows, size, replace=False)
                     rows = rows[: loader.stream.fitting(rows)]
-                    inputs = loader.inputs(rows, self.pad_id).to(self.device)
+                    inputs = loader.inputs(rows, self.pad_id)
                     count = len(rows)
                     batches[task] = loader.labelled(task, inputs, rows, share=1.0, step_rows=count)
-        return {task: batches[task] for task in tasks}
+        return {task: batches[task].to(self.device) for task in tasks}
 
     def state_dict(self) -> dict[str, dict[str, int]]:
         return {name: loader.stream.state_dict() for name, loader in self.loaders.items()}

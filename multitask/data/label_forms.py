@@ -26,7 +26,7 @@ def count_classes(config: Config, task: str) -> int:
     cells = _labelled(data, column_of(columns, data, "label", source))
     vectors = (vector_in(cell, data.label_separator) for cell in cells)
     lengths = Counter(len(vector) for vector in vectors if vector is not None)
-    length = max(lengths, key=lambda one: lengths[one], default=0)
+    length = max(lengths, key=lambda size: lengths[size], default=0)
     if length < 2:
         what = "vectors of one number" if length else "no vectors of 0 and 1"
         message = f"{source}: {data.label!r} has {what}, and a task has at least two classes"

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from multitask.config import Config
 from multitask.data.tokenize import Split
 from multitask.tasks.label_reader import LabelReader, number_of
+from multitask.tasks.rows import Rows
 
 # Labels that only one split has are suspicious if random splits of the same rows have as many of
 # them with a probability below CHANCE, or below DISJOINT if the splits have no label in common,
@@ -30,83 +32,84 @@ def label_warnings(
     for task, host in config.selecting_tasks().items():
         if readers[host].task_type is not readers[task].task_type or "train" not in splits[host]:
             continue
-        train = splits[host]["train"].rows.labels
+        train = splits[host]["train"].rows
         for name in ("dev", "test"):
-            labels = splits[task][name].rows.labels if name in splits[task] else None
-            if train is None or labels is None:
+            rows = splits[task][name].rows if name in splits[task] else None
+            if rows is None or train.labels is None or rows.labels is None:
                 continue
-            problem = other_labels({"train": train, name: labels}, readers[task])
+            problem = other_labels({"train": train, name: rows}, readers[task])
             if problem:
                 warnings.append(f"{task}: {problem}")
     return warnings
 
 
-def other_labels(pair: Mapping[str, np.ndarray], reader: LabelReader) -> str:
+def other_labels(pair: Mapping[str, Rows], reader: LabelReader) -> str:
     """Describe labels that one of two splits lacks; "" if that may be chance."""
     if reader.names:
         return _other_classes(pair, reader)
     if reader.task_type.has_range:
-        return _other_numbers(pair)
+        return _other_numbers({split: rows.gold for split, rows in pair.items()})
     return ""
 
 
-def _other_classes(pair: Mapping[str, np.ndarray], reader: LabelReader) -> str:
+def _other_classes(pair: Mapping[str, Rows], reader: LabelReader) -> str:
     names = np.array(reader.names)
     counts = {
-        split: np.array(reader.task_type.class_counts(labels, len(names)))
-        for split, labels in pair.items()
+        split: np.array([*reader.task_type.label_counts(rows, reader).values()])
+        for split, rows in pair.items()
     }
-    alone = {one: counts[one] * (counts[other] == 0) for one, other in _both_ways(pair)}
+    alone = {split: counts[split] * (counts[other] == 0) for split, other in _both_ways(pair)}
     if _chance_of_classes(*counts.values()) < _limit(not np.prod([*counts.values()], 0).any()):
-        for one, other in _both_ways(pair):
-            if alone[one].sum() >= SHARE * counts[one].sum():
-                listed = ", ".join(names[alone[one] > 0][:SHOWN])
-                more = ", ..." if (alone[one] > 0).sum() > SHOWN else ""
+        for split, other in _both_ways(pair):
+            if alone[split].sum() >= SHARE * counts[split].sum():
+                listed = ", ".join(names[alone[split] > 0][:SHOWN])
+                more = ", ..." if (alone[split] > 0).sum() > SHOWN else ""
                 return (
-                    f"{alone[one].sum():,} of {counts[one].sum():,} labels in {one} are classes "
-                    f"that {other} does not have ({listed}{more}): do both files name them alike?"
+                    f"{alone[split].sum():,} of {counts[split].sum():,} labels in {split} are "
+                    f"classes that {other} does not have ({listed}{more}): do both files name them "
+                    "alike?"
                 )
     return ""
 
 
-def _chance_of_classes(one: np.ndarray, other: np.ndarray) -> float:
+def _chance_of_classes(counts: np.ndarray, others: np.ndarray) -> float:
     """Return the share of random splits whose classes differ as much, given counts by class."""
 
     def difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Add up, over both splits, the share of labels that only this split has."""
-        alone = (first * (second == 0)).sum(-1) / max(1, one.sum())
-        rest: np.ndarray = alone + (second * (first == 0)).sum(-1) / max(1, other.sum())
+        alone = (first * (second == 0)).sum(-1) / max(1, counts.sum())
+        rest: np.ndarray = alone + (second * (first == 0)).sum(-1) / max(1, others.sum())
         return rest
 
-    every = one + other
-    drawn = np.random.default_rng(0).multivariate_hypergeometric(every, one.sum(), DRAWS)
-    return float((difference(drawn, every - drawn) >= difference(one, other) - 1e-9).mean())
+    every = counts + others
+    drawn = np.random.default_rng(0).multivariate_hypergeometric(every, counts.sum(), DRAWS)
+    return float((difference(drawn, every - drawn) >= difference(counts, others) - 1e-9).mean())
 
 
 def _other_numbers(pair: Mapping[str, np.ndarray]) -> str:
     ranges = {split: (numbers.min(), numbers.max()) for split, numbers in pair.items()}
     alone = {
-        one: (pair[one] < ranges[other][0]) | (pair[one] > ranges[other][1])
-        for one, other in _both_ways(pair)
+        split: (pair[split] < ranges[other][0]) | (pair[split] > ranges[other][1])
+        for split, other in _both_ways(pair)
     }
     if _chance_of_numbers(*alone.values()) < _limit(all(map(np.all, alone.values()))):
-        for one, other in _both_ways(pair):
-            if alone[one].mean() >= SHARE:
+        for split, other in _both_ways(pair):
+            if alone[split].mean() >= SHARE:
                 shown = " and ".join(
                     f"from {low:g} to {high:g} in {name}" for name, (low, high) in ranges.items()
                 )
                 return (
-                    f"the labels are {shown}: {alone[one].sum():,} of {len(pair[one]):,} in {one} "
-                    f"are outside of those in {other}: are both on one scale?"
+                    f"the labels are {shown}: {alone[split].sum():,} of {len(pair[split]):,} in "
+                    f"{split} are outside of those in {other}: are both on one scale?"
                 )
     return ""
 
 
-def _chance_of_numbers(one: np.ndarray, other: np.ndarray) -> float:
+def _chance_of_numbers(marked: np.ndarray, others: np.ndarray) -> float:
     """Return the chance that a random split puts the marked rows of both splits where they are."""
-    every = len(one) + len(other)
-    common = every - one.sum() - other.sum()
-    log = _log_ways(common, len(one) - one.sum()) - _log_ways(every, len(one))
+    every = len(marked) + len(others)
+    common = every - marked.sum() - others.sum()
+    log = _log_ways(common, len(marked) - marked.sum()) - _log_ways(every, len(marked))
     return math.exp(log) * (1 - log)  # two such events, one at each end of the scale
 
 
@@ -120,7 +123,7 @@ def _limit(nothing_shared: bool) -> float:
     return DISJOINT if nothing_shared else CHANCE
 
 
-def _both_ways(pair: Mapping[str, np.ndarray]) -> Sequence[tuple[str, str]]:
+def _both_ways(pair: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """Return both orders, dev first: labels that train lacks hurt the dev score most."""
     train, other = pair
     return ((other, train), (train, other))
@@ -136,9 +139,8 @@ def padding_warnings(
         train = splits[task].get("train")
         if train is None or not kind.has_sets or data.padding_label or data.label_vectors:
             continue
-        labels = train.rows.gold
-        rows = int((~kind.missing(labels)).sum())
-        counts = kind.class_counts(labels, len(reader.names))
+        rows = int((~kind.missing(train.rows.gold)).sum())
+        counts = [*kind.label_counts(train.rows, reader).values()]
         for value, number in reader.ids.items():
             if counts[number] >= max(1, PADDED * rows) and _may_fill_up(value):
                 warnings.append(

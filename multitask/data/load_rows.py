@@ -336,10 +336,10 @@ def listed(items: Iterable[Any], what: str, source: str) -> list[Any]:
             f"{source}: expected a list of {what}, not a table: pass one of its columns"
         )
     unfit = isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable)
-    if unfit or not (given := list(items)):
+    if unfit or not (rows := list(items)):
         shown = type(items).__name__ if unfit else "an empty one"
         raise UserError(f"{source}: expected a list of {what}, not {shown}")
-    return given
+    return rows
 
 
 def ids_if_any(data: DataConfig, columns: Mapping[str, list]) -> DataConfig:

@@ -101,13 +101,13 @@ def in_training(
         rows, size = keys(task, name), len(splits[task][name].rows.texts[0])
         own, others = training_tasks(config, task)
         by_task = {
-            one: np.array([not trained(one, size).isdisjoint(row) for row in rows])
-            for one in (*own, *others)
+            source: np.array([not trained(source, size).isdisjoint(row) for row in rows])
+            for source in (*own, *others)
         }
         none = np.zeros(len(rows), dtype=bool)
         return Seen(
-            np.any([none, *(by_task[one] for one in own)], axis=0),
-            {one: by_task[one] for one in others if by_task[one].any()},
+            np.any([none, *(by_task[source] for source in own)], axis=0),
+            {source: by_task[source] for source in others if by_task[source].any()},
         )
 
     return {

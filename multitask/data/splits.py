@@ -10,6 +10,7 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.config.registry import imported
+from multitask.config.saved.report_model import SplitFacts
 from multitask.data.chosen_endings import check_same_number
 from multitask.data.inputs.base import input_of
 from multitask.data.load_rows import labelled_only, load_together
@@ -56,7 +57,7 @@ class Data:
     readers: dict[str, LabelReader]
     splits: dict[str, dict[str, Split]]
     training: dict[str, TrainingSet]
-    summary: dict[str, dict[str, dict[str, Any]]]
+    summary: dict[str, dict[str, SplitFacts]]
     seen: dict[str, dict[str, Seen]]
     maskings: dict[str, Masking] = field(default_factory=dict)
 
@@ -285,7 +286,7 @@ def tokenized(
     if not kind.mark_tokens:
         return Split(rows, tokens)
     tokens, cut = imported(kind.mark_tokens)(rows, tokens)
-    if not (training and kind.drops_cut and cut):
+    if not (training and kind.cut_off.drops_rows and cut):
         return Split(rows, tokens, cut)
     assert tokens.answers is not None, "training rows have labels"
     answered = np.unique(tokens.row_of[tokens.answers[:, 0] >= 0])
@@ -337,8 +338,8 @@ def held_out(rows: Rows, encoded: Sequence[Hashable], share: float) -> np.ndarra
     distinct = list(dict.fromkeys(keys))
     order = np.random.default_rng(0).permutation(len(distinct))
     drawn = {distinct[i] for i in order[: round(share * len(distinct))]}
-    equal = {one for one, key in zip(encoded, keys, strict=True) if key in drawn}
-    return np.array([one in equal for one in encoded], dtype=bool)
+    equal = {tokens for tokens, key in zip(encoded, keys, strict=True) if key in drawn}
+    return np.array([tokens in equal for tokens in encoded], dtype=bool)
 
 
 def subset(rows: Rows, size: int) -> Rows:

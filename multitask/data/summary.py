@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from multitask.config import Config
 from multitask.config.config import seen_corpora
 from multitask.config.registry import head_type
+from multitask.config.saved.report_model import SplitFacts
 from multitask.data.overlap import Seen, row_key
 from multitask.data.tokenize import Split
 from multitask.tasks.base import TaskType
@@ -25,7 +25,7 @@ def describe_splits(
     *,
     seen: Mapping[str, Seen],
     reader: LabelReader,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, SplitFacts]:
     """Count each of a task's splits; ``seen`` has the rows of dev and test that are in train."""
     data = config.tasks[task].data
     described = {}
@@ -34,25 +34,26 @@ def describe_splits(
         file = data.train if of_train else getattr(data, name)
         if data.texts_of:
             file = f"texts of {', '.join(data.texts_of)}"
-        described[name] = {"file": file, **describe(split.rows, reader)}
-        described[name]["truncated_share"] = split.tokens.truncated_share
+        facts = {"file": file, **describe(split.rows, reader).content()}
+        facts["truncated_share"] = split.tokens.truncated_share
         if split.cut is not None:
-            described[name]["cut"] = split.cut
+            facts["cut"] = split.cut
         if split.tokens.without_piece is not None and split.tokens.without_piece.any():
-            described[name]["without_piece"] = int(split.tokens.without_piece.sum())
+            facts["without_piece"] = int(split.tokens.without_piece.sum())
         if split.tokens.owners is not None:
-            described[name]["windows"] = len(split.tokens)
-        described[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
+            facts["windows"] = len(split.tokens)
+        facts["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
         if name in seen:
-            described[name]["in_train"] = int(seen[name].own.sum())
+            facts["in_train"] = int(seen[name].own.sum())
             if seen[name].others:
-                described[name]["in_other_train"] = seen[name].in_others
-                described[name]["other_train"] = list(seen[name].others)
+                facts["in_other_train"] = seen[name].in_others
+                facts["other_train"] = list(seen[name].others)
+        described[name] = SplitFacts.model_validate(facts)
     return described
 
 
 def data_warnings(
-    config: Config, data: Mapping[str, Mapping[str, Mapping[str, Any]]], trained: Collection[str]
+    config: Config, data: Mapping[str, Mapping[str, SplitFacts]], trained: Collection[str]
 ) -> list[str]:
     warnings = []
     seen = seen_corpora(config)
@@ -61,7 +62,7 @@ def data_warnings(
         entry, lines = config.tasks[task], []
         limit = entry.max_length
         if entry.data.labels is None:
-            for names in alike(parts.get("train", {}).get("label_counts", {})):
+            for names in alike(parts["train"].label_counts if "train" in parts else ()):
                 lines.append(
                     f"{' and '.join(told_apart(names))} are different labels: give them one name "
                     "in `data.labels` if they mean the same"
@@ -71,17 +72,17 @@ def data_warnings(
                 f"{config.encoder.name} has seen {entry.data.corpus}: {seen[entry.data.corpus]}"
             )
         for split, part in parts.items():
-            if part.get("in_train"):
-                lines.append(f"{part['in_train']} of {part['rows']} {split} rows are in train")
-            if part.get("in_other_train"):
-                others = f"other tasks: {', '.join(part['other_train'])}"
-                many = f"{part['in_other_train']} of {part['rows']} {split} rows"
+            if part.in_train:
+                lines.append(f"{part.in_train} of {part.rows} {split} rows are in train")
+            if part.in_other_train:
+                others = f"other tasks: {', '.join(part.other_train)}"
+                many = f"{part.in_other_train} of {part.rows} {split} rows"
                 lines.append(f"{many} are in train of {others}")
-            if part["unlabelled_dropped"]:
-                lines.append(f"{part['unlabelled_dropped']} {split} rows without a label dropped")
-            if part["empty_texts"]:
-                lines.append(f"{part['empty_texts']} {split} rows with an empty text")
-            if (share := part["truncated_share"]) >= 0.01:
+            if part.unlabelled_dropped:
+                lines.append(f"{part.unlabelled_dropped} {split} rows without a label dropped")
+            if part.empty_texts:
+                lines.append(f"{part.empty_texts} {split} rows with an empty text")
+            if (share := part.truncated_share) >= 0.01:
                 lines.append(f"{share:.1%} of {split} inputs truncated at {limit} tokens")
             lines += unread(part, split, head_type(entry.head.name))
         if task not in trained and not entry.only_scored:
@@ -92,12 +93,12 @@ def data_warnings(
     return warnings
 
 
-def unread(part: Mapping[str, Any], split: str, kind: TaskType) -> Iterator[str]:
+def unread(part: SplitFacts, split: str, kind: TaskType) -> Iterator[str]:
     """Yield a line about the words, or answers, of a split that have no token."""
-    dropped = part.get("without_piece", 0)
-    if cut := part.get("cut", 0) - dropped:
-        left_out = ": the rows are left out" if split == "train" and kind.drops_cut else ""
-        yield f"{cut} {split} {kind.cut_off}{left_out}"
+    dropped = part.without_piece or 0
+    if cut := (part.cut or 0) - dropped:
+        drops = split == "train" and kind.cut_off.drops_rows
+        yield f"{cut} {split} {kind.cut_off.in_words}{': the rows are left out' if drops else ''}"
     if dropped:
         why = "the tokenizer drops all their characters, such as control characters"
         yield f"{dropped} {split} words have no token, and are predicted as O: {why}"
@@ -130,17 +131,13 @@ def glue_remarks(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> l
     return remarks
 
 
-def describe(rows: Rows, reader: LabelReader) -> dict[str, Any]:
+def describe(rows: Rows, reader: LabelReader) -> SplitFacts:
     """Count one split for the report: rows, dropped, empty, duplicates, labels."""
-    keys = {row_key(texts) for texts in rows.texts}
-    counts: dict[str, int] = {}
-    if rows.labels is not None and reader.names:
-        per_class = reader.task_type.class_counts(rows.labels, len(reader.names))
-        counts = dict(zip(reader.names, per_class, strict=True))
-    return {
-        "rows": len(rows),
-        "unlabelled_dropped": rows.unlabelled_dropped,
-        "empty_texts": sum(any(not text.strip() for text in texts) for texts in rows.texts),
-        "duplicates": len(rows) - len(keys),
-        "label_counts": counts,
-    }
+    keys, kind = {row_key(texts) for texts in rows.texts}, reader.task_type
+    return SplitFacts(
+        rows=len(rows),
+        unlabelled_dropped=rows.unlabelled_dropped,
+        empty_texts=sum(any(not text.strip() for text in texts) for texts in rows.texts),
+        duplicates=len(rows) - len(keys),
+        label_counts={} if rows.labels is None else kind.label_counts(rows, reader),
+    )

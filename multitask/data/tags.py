@@ -100,11 +100,11 @@ def _check_scheme(
     what = f"{rows.source}: {scheme} cannot produce the tags of {count}: {shown}."
     every = [rows.gold, *_labels_of_other_splits(config, task, split, reader)]
     counts = {
-        one: sum(int(breaks(labels, reader.names, one).any(axis=1).sum()) for labels in every)
-        for one in SCHEMES
+        name: sum(int(breaks(labels, reader.names, name).any(axis=1).sum()) for labels in every)
+        for name in SCHEMES
     }
-    best = [one for one in SCHEMES if counts[one] == min(counts.values())]
-    advice = " or ".join(f"`tag_scheme: {one}`" for one in best)
+    best = [name for name in SCHEMES if counts[name] == min(counts.values())]
+    advice = " or ".join(f"`tag_scheme: {name}`" for name in best)
     if counts[best[0]] == 0:
         message = f"{what} All tags of the task fit {' and '.join(best)}: set {advice}"
     elif scheme not in best:
@@ -125,12 +125,12 @@ def _labels_of_other_splits(
     """Yield the labels of each other split that can be read."""
     data = config.tasks[task].data
     names = {"train": data.train, "dev": data.dev or data.dev_share, "test": data.test}
-    for name, given in names.items():
+    for other, source in names.items():
         with suppress(UserError):
             if (
-                given
-                and name != split
-                and (rows := _read(config, task, name, reader)).labels is not None
+                source
+                and other != split
+                and (rows := _read(config, task, other, reader)).labels is not None
             ):
                 yield rows.labels
 
@@ -165,7 +165,7 @@ def words_rows(texts: Iterable[str | Sequence[str]], form: Input, source: str) -
 
     ``form`` is always a single text. Raises UserError for anything else.
     """
-    words = [_listed(one) for one in listed(texts, "sentences", source)]
+    words = [_listed(sentence) for sentence in listed(texts, "sentences", source)]
     return _with_words(DataConfig(text="words"), {"words": words}, source)
 
 
@@ -191,7 +191,7 @@ def _with_words(data: DataConfig, columns: dict[str, list], source: str) -> Rows
         if not row:
             raise UserError(f"{where}: {data.text} is an empty list: leave the row out")
         words.append(tuple(row))
-    joined = {**columns, data.text: [" ".join(one) for one in words]}
+    joined = {**columns, data.text: [" ".join(row) for row in words]}
     return replace(rows_of(data, joined, source), words=words)
 
 

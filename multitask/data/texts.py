@@ -59,8 +59,8 @@ def split_rows(config: Config, task: str, split: str, readers: Mapping[str, Labe
     """Read a split of a task: rows with labels, or the texts of a task without labels."""
     sources = config.tasks[task].data.texts_of or [task]
     parts = [
-        imported(readers[one].task_type.load_rows)(config, one, split, readers[one])
-        for one in sources
+        imported(readers[name].task_type.load_rows)(config, name, split, readers[name])
+        for name in sources
     ]
     if readers[task].task_type.labelled:
         return parts[0]

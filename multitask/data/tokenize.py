@@ -17,11 +17,13 @@ from multitask.data.inputs.base import Sides, Texts, together
 from multitask.data.windows import overlapping
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, reason_of, without_panic
-from multitask.utils.files import DAY, remove_scraps, replacing
-from multitask.utils.limits import CACHE_BYTES
+from multitask.utils.files import DAY, remove_scraps
+from multitask.utils.limits import CACHE_BYTES, HEADER_BYTES
 from multitask.utils.paths import expand_home
+from multitask.utils.tensor_files import SafetensorError, has_checksum, write_with_checksum
 
-DIGEST = 32  # bytes of the SHA-256 at the start of a cache file
+# sequences that the tokenizer gets at a time: its answer has about 10 KiB for each
+AT_ONCE = 8192
 
 
 @dataclass
@@ -231,36 +233,50 @@ def _tokenize(
     first = [texts[0] for texts in every]
     pairs = len(every[0]) == 2
     second = [texts[1] for texts in every] if pairs else None
-    cut: dict[str, Any] = {"truncation": True, "max_length": max_length}  # longest first
+    # of two texts the longest is cut first
+    cut: dict[str, bool | int | str] = {"truncation": True, "max_length": max_length}
     if "characters" in also and second is not None:
         _check_first_texts(rows, tokenizer, max_length, stride or 0)
         cut["truncation"] = "only_second"
         if stride is not None:
             cut |= overlapping(stride)
-    # padding and truncation are set here, so settings saved in the tokenizer have no effect
-    encoded = _encoded(rows, tokenizer, first, second, **cut)
-    sequences = encoded["input_ids"]
-    types = encoded.get("token_type_ids") or [[0] * len(ids) for ids in sequences]
-    lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
-    owners = encoded.get("overflow_to_sample_mapping") or np.arange(len(lengths)) % len(rows.texts)
+    parts = []
+    for start in range(0, len(every), AT_ONCE):
+        texts = [side and side[start : start + AT_ONCE] for side in (first, second)]
+        # padding and truncation are set here, so settings saved in the tokenizer have no effect
+        part = _arrays(_encoded(rows, tokenizer, *texts, **cut), also, pairs)
+        part["owners"] += start
+        parts.append(part)
+    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    lengths, owners = arrays.pop("lengths"), arrays.pop("owners") % len(rows.texts)
     _check_lengths(rows, lengths, owners)
+    arrays["offsets"] = np.concatenate([[0], np.cumsum(lengths)])
+    if stride is not None:
+        arrays["owners"] = owners
+        arrays["truncated"][:] = False
+    return arrays
+
+
+def _arrays(encoded: Any, also: list[str], pairs: bool) -> dict[str, np.ndarray]:
+    """Convert what the tokenizer returned to flat arrays, which need a tenth of the memory."""
+    sequences, encodings = encoded["input_ids"], encoded.encodings
+    types = encoded.get("token_type_ids") or [[0] * len(ids) for ids in sequences]
+    owners = encoded.get("overflow_to_sample_mapping") or np.arange(len(sequences))
     arrays = {
         "ids": np.concatenate([np.asarray(ids, dtype=np.int32) for ids in sequences]),
         "types": np.concatenate([np.asarray(kinds, dtype=np.int8) for kinds in types]),
-        "offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        "truncated": np.array([bool(e.overflowing) for e in encoded.encodings]),
+        "lengths": np.array([len(ids) for ids in sequences], dtype=np.int64),
+        "owners": np.asarray(owners, dtype=np.int64),
+        "truncated": np.array([bool(e.overflowing) for e in encodings]),
     }
-    if stride is not None:
-        arrays["owners"] = np.asarray(owners, dtype=np.int64)
-        arrays["truncated"][:] = False
     if "characters" in also:
         last = int(pairs)
-        places = [np.asarray(e.offsets, dtype=np.int32) for e in encoded.encodings]
-        whose = [np.array([one == last for one in e.sequence_ids]) for e in encoded.encodings]
+        places = [np.asarray(e.offsets, dtype=np.int32) for e in encodings]
+        whose = [np.array([number == last for number in e.sequence_ids]) for e in encodings]
         arrays["spans"] = np.concatenate(places)
         arrays["spans"][~np.concatenate(whose)] = -1
     if "words" in also:
-        numbers = [-1 if word is None else word for e in encoded.encodings for word in e.word_ids]
+        numbers = [-1 if word is None else word for e in encodings for word in e.word_ids]
         arrays["words"] = np.asarray(numbers, dtype=np.int32)
     return arrays
 
@@ -308,8 +324,8 @@ def default_cache() -> Path:
     if os.environ.get("MULTITASK_CACHE"):
         return expand_home(os.environ["MULTITASK_CACHE"])
     try:
-        given = os.environ.get("XDG_CACHE_HOME")
-        home = expand_home(given) if given else Path.home() / ".cache"
+        directory = os.environ.get("XDG_CACHE_HOME")
+        home = expand_home(directory) if directory else Path.home() / ".cache"
     except RuntimeError:
         home = Path(os.devnull)
     return home / "multitask"
@@ -329,34 +345,26 @@ def _read(file: Path | None, names: set[str]) -> dict[str, np.ndarray] | None:
 
     Only a file that ``_write`` has written is read into memory.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
+    from safetensors.numpy import load_file
 
     try:
         if file is None or not file.is_file() or file.stat().st_size > CACHE_BYTES:
             return None
-        with file.open("rb") as opened:
-            digest = opened.read(DIGEST)
-            if hashlib.file_digest(opened, "sha256").digest() != digest:
-                return None
-            opened.seek(DIGEST)
-            arrays = load(opened.read())
+        arrays = load_file(file) if has_checksum(file) else {}
     except (OSError, SafetensorError):
         return None
     return arrays if arrays.keys() == names else None
 
 
 def _write(file: Path, arrays: dict[str, np.ndarray]) -> None:
-    from safetensors.numpy import save
+    from safetensors.numpy import save_file
 
-    data = save(arrays)
-    if len(data) + DIGEST > CACHE_BYTES:  # it would not be read
-        return
+    if sum(array.nbytes for array in arrays.values()) + HEADER_BYTES > CACHE_BYTES:
+        return  # it would not be read
     with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
         file.parent.mkdir(parents=True, exist_ok=True)
         remove_scraps(file.parent, seconds=DAY)
-        with replacing(file) as scratch:
-            scratch.write_bytes(hashlib.sha256(data).digest() + data)
+        write_with_checksum(file, lambda scratch, metadata: save_file(arrays, scratch, metadata))
 
 
 @dataclass

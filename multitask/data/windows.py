@@ -4,12 +4,10 @@
 ``Tokens.row_of`` tells the row of each window.
 """
 
-from typing import Any
-
 import numpy as np
 
 
-def overlapping(stride: int) -> dict[str, Any]:
+def overlapping(stride: int) -> dict[str, int]:
     """Return the tokenizer's options for windows that share ``stride`` tokens."""
     return {"stride": stride, "return_overflowing_tokens": True}
 

@@ -20,6 +20,7 @@ from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scorer
 from multitask.models.multitask_model import MultiTaskModel, TaskModule
 from multitask.models.pretrained import load_encoder_and_tokenizer
+from multitask.reporting.sts_json import VectorFacts
 from multitask.tasks.metrics import joint_tasks
 from multitask.tasks.rows import Rows
 from multitask.utils.device import best_device
@@ -90,7 +91,7 @@ class Vectors:
         """Describe the vectors, such as ``runs/sts, task sts, mean pooling``."""
         return f"{self.weights()}, {self.pooling} pooling"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> VectorFacts:
         """Return the keys of sts.json and search.json that describe the vectors and the command."""
         return {
             "format": 1,

@@ -11,13 +11,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from multitask.config import Config, load_run_config, load_saved_config
 from multitask.config.prepare_run_directory import check_distinct, check_no_run
 from multitask.config.registry import imported, task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport, TaskReport
+from multitask.data.inputs.base import input_of
 from multitask.data.load_rows import label_reader
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scores
@@ -25,6 +25,7 @@ from multitask.inference.write_predictions import write_predictions
 from multitask.reporting.comparison.gains import EnsembleGains, average, gains
 from multitask.reporting.comparison.notes import notes
 from multitask.reporting.comparison.saved_predictions import ScoredRows, check_same_rows, load_split
+from multitask.tasks.base import Record
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
@@ -94,11 +95,16 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
         first, *others = (of_run[task, split] for of_run in outputs)
         for other in others:
             check_same_rows(task, first, other, split)
-        predictions, scores = average(first.task_type, [one[task, split].scores for one in outputs])
+        predictions, scores = average(
+            first.task_type, [of_run[task, split].scores for of_run in outputs]
+        )
         output[task, split] = replace(
             first, run=Path("ensemble"), predictions=predictions, scores=scores
         )
-    dev = {task: (output[task, "dev"], [one[task, "dev"] for one in outputs]) for task in dev_tasks}
+    dev = {
+        task: (output[task, "dev"], [of_run[task, "dev"] for of_run in outputs])
+        for task in dev_tasks
+    }
     only = [t for t in dev_tasks if any(r.tasks[t].evaluate_only for _, _, r in runs)]
     gained: EnsembleGains = {
         "format": 1,
@@ -111,8 +117,8 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
 def check_output(directory: Path) -> None:
     """Raise UserError if the ensemble's files would overwrite something else."""
     check_no_run(directory)
-    ours = has_keys(directory / FACTS, ("format", "notes"))
-    if directory.is_dir() and entries(directory) and not ours:
+    replaceable = has_keys(directory / FACTS, ("format", "notes"))
+    if directory.is_dir() and entries(directory) and not replaceable:
         raise UserError(f"{directory} holds other files: choose another --output DIR")
 
 
@@ -123,28 +129,28 @@ def write_ensemble(directory: Path, averaged: Ensemble) -> list[Path]:
     file = directory / FACTS
     write_text(file, json.dumps(averaged.gains, indent=1, ensure_ascii=False) + "\n")
     written, run = [file], RunDirectory(directory)
-    for (task, split), one in averaged.output.items():
-        scores = Scores(one.predictions, one.scores, float("nan"))
+    for (task, split), predicted in averaged.output.items():
+        scores = Scores(predicted.predictions, predicted.scores, float("nan"))
         reader, entry = averaged.readers[task], averaged.config.tasks[task]
         written += write_predictions(
-            run, task, split, rows=one.rows, scores=scores, reader=reader, entry=entry
+            run, task, split, rows=predicted.rows, scores=scores, reader=reader, entry=entry
         )
     return written
 
 
 def predict_texts(
-    runs: Iterable[TrainedRun], task: str, file: Path
-) -> tuple[Rows, list[dict[str, Any]]]:
+    runs: Iterable[TrainedRun], task: str, given: Path | tuple[str, ...]
+) -> tuple[Rows, list[Record]]:
     """Read the user's texts, and average the runs' predictions for each.
 
-    ``runs`` may be a generator, so that only one run is in memory. Raises UserError for texts that
-    do not fit the task, and for runs with different labels.
+    ``given`` is a file, or the texts of one row. ``runs`` may be a generator, so that only one run
+    is in memory. Raises UserError for texts that do not fit the task, and
+    for runs with different labels.
     """
     members: list[Scores] = []
     readers = []
     for trained in runs:
-        read = imported(trained.readers[task].task_type.rows_of_file)
-        rows = read(trained.config.tasks[task], file)
+        rows = _rows_of(trained, task, given)
         members.append(trained.score(task, rows))
         readers.append((trained.directory, trained.readers[task]))
     reader = check_same_labels(task, readers)
@@ -153,9 +159,19 @@ def predict_texts(
         if not reader.task_type.averages:
             message = "predictions of words or of answers are not averaged: give one run"
             raise UserError(f"task {task}: {message}")
-        averaged = average(reader.task_type, [one.scores for one in members])
+        averaged = average(reader.task_type, [member.scores for member in members])
         scores = Scores(*averaged, float("nan"))
     return rows, predicted_records(rows, reader, scores.predictions, scores.scores)
+
+
+def _rows_of(trained: TrainedRun, task: str, given: Path | tuple[str, ...]) -> Rows:
+    """Read rows from a file, or make one row of texts."""
+    if isinstance(given, Path):
+        read = imported(trained.readers[task].task_type.rows_of_file)
+        return read(trained.config.tasks[task], given)
+    texts = given[0] if len(given) == 1 else given
+    read = imported(trained.readers[task].task_type.rows_of_texts)
+    return read([texts], input_of(trained.config.tasks[task]), "--text")
 
 
 def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) -> LabelReader:
@@ -163,16 +179,16 @@ def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) ->
     (first, reader), *others = readers
     for run, other in others:
         facts = zip(_facts(reader).items(), _facts(other).values(), strict=True)
-        for (what, one), two in facts:
-            if one != two:
+        for (what, expected), value in facts:
+            if expected != value:
                 raise UserError(
-                    f"{task}: {first} and {run} cannot be averaged: {what} {one} against {two}; "
-                    "leave one of them out"
+                    f"{task}: {first} and {run} cannot be averaged: {what} {expected} against "
+                    f"{value}; leave one of them out"
                 )
     return reader
 
 
-def _facts(reader: LabelReader) -> dict[str, Any]:
+def _facts(reader: LabelReader) -> dict[str, str | float]:
     """Return what must be equal in two runs that are averaged."""
     return {
         "label type": reader.task_type.name,

@@ -40,10 +40,11 @@ from multitask.models.pretrained import (
     use_kernels,
 )
 from multitask.models.weights import build_fitting, intact_weights, read_checked
+from multitask.tasks.base import Record
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
-from multitask.utils.device import pick_device, use_autocast
+from multitask.utils.device import autocast_dtype, pick_device
 from multitask.utils.distributed import planned_world
 from multitask.utils.errors import UserError, reading, suggest
 from multitask.utils.files import file_digest
@@ -64,15 +65,15 @@ def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) ->
     Raises:
         UserError: no run there, or it has no weights yet.
     """
-    given: Any = [] if overrides is None else overrides
-    if not isinstance(given, str | Mapping) and isinstance(given, Iterable):
-        given = list(given)
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+    changes: Any = [] if overrides is None else overrides
+    if not isinstance(changes, str | Mapping) and isinstance(changes, Iterable):
+        changes = list(changes)
+    if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):
         message = 'overrides: expected a list such as ["device=cpu"]'
-        shown = repr(given)[:60] if isinstance(given, list) else type(given).__name__
+        shown = repr(changes)[:60] if isinstance(changes, list) else type(changes).__name__
         raise UserError(f"{message}, not {shown}")
     directory = expand_home(os.fspath(run_dir))
-    return TrainedRun(directory, load_run_config(directory, given))
+    return TrainedRun(directory, load_run_config(directory, changes))
 
 
 def _in_place(method: Callable[P, T]) -> Callable[P, T]:
@@ -118,7 +119,7 @@ class TrainedRun:
         with reading(self.files.best):
             self.steps = selected_steps(self.files.best_steps(), owners, config.training.select)
         context = {task: reader.head_context() for task, reader in self.readers.items()}
-        autocast = use_autocast(config.training.precision, self.device)
+        autocast = autocast_dtype(config.training.precision, self.device)
 
         def build() -> MultiTaskModel:
             encoder = saved_encoder(self.files.encoder, config)
@@ -153,7 +154,7 @@ class TrainedRun:
         files = (self.files.marker, self.files.config)
         return [file_digest(file) for file in files if file.is_file()]
 
-    def predict(self, task: str, texts: Iterable[Text]) -> list[dict[str, Any]]:
+    def predict(self, task: str, texts: Iterable[Text]) -> list[Record]:
         """Predict texts, or pairs of texts, in order.
 
         For a tagging task a text is a list of words, or a string that is split at white space. For

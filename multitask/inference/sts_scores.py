@@ -5,18 +5,22 @@ are averages over its subsets, plain and weighted by the number of pairs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from multitask.data.overlap import seen_rows, text_sets
 from multitask.data.sts_suites import Suite
 from multitask.inference.similarity import alignment, cosines, mean_cosine, uniformity
+from multitask.reporting.sts_json import (
+    Correlations,
+    StsScores,
+    SubsetScores,
+    SuiteEntry,
+    SuiteScores,
+)
 from multitask.tasks.regression import correlation
 from multitask.tasks.rows import Rows
 
-CORRELATIONS = ("spearman", "pearson")
-AVERAGES = ("all", "mean", "wmean")
 Encode = Callable[[Sequence[str]], np.ndarray]
 # gold scores above this make a positive pair (Gao et al. 2021)
 POSITIVE = 4.0
@@ -27,7 +31,7 @@ def score_suites(
     encode: Encode,
     training: Iterable[Rows] | None = None,
     selecting: Iterable[Rows] = (),
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, SuiteEntry]:
     """Compute each suite's entry of sts.json; each distinct sentence is encoded once.
 
     Args:
@@ -45,15 +49,15 @@ def score_suites(
     vectors = looked_up([rows for suite in suites.values() for rows in suite.values()], encode)
     seen = None if training is None else text_sets(training, 2)
     chosen_by = text_sets(selecting, 2)
-    entries = {}
+    entries: dict[str, SuiteEntry] = {}
     for name, suite in suites.items():
         similarities = {subset: cosines(*sides(rows, vectors)) for subset, rows in suite.items()}
         flags = None if seen is None else {n: seen_rows(rows, seen) for n, rows in suite.items()}
-        entries[name] = score_suite(suite, similarities, flags)
-        entries[name]["selecting"] = sum(
-            int(seen_rows(rows, chosen_by).sum()) for rows in suite.values()
-        )
-        entries[name]["space"] = space(list(suite.values()), vectors, POSITIVE)
+        entries[name] = {
+            **score_suite(suite, similarities, flags),
+            "selecting": sum(int(seen_rows(rows, chosen_by).sum()) for rows in suite.values()),
+            "space": space(list(suite.values()), vectors, POSITIVE),
+        }
     return entries
 
 
@@ -97,11 +101,11 @@ def pair_space(rows: Rows, encode: Encode, highest: float) -> dict[str, float]:
 
 def score_suite(
     suite: Suite, similarities: Mapping[str, np.ndarray], seen: Mapping[str, np.ndarray] | None
-) -> dict[str, Any]:
+) -> SuiteScores:
     """Compute a suite's counts and scores from each pair's similarity [N] and ``seen`` flag [N]."""
     count = None if seen is None else int(sum(flags.sum() for flags in seen.values()))
     scores = {name: (rows.gold, similarities[name]) for name, rows in suite.items()}
-    entry: dict[str, Any] = {
+    entry: SuiteScores = {
         "pairs": sum(map(len, suite.values())),
         "without_score": sum(rows.unlabelled_dropped for rows in suite.values()),
         "in_training": count,
@@ -115,26 +119,40 @@ def score_suite(
     return entry
 
 
-def averages(subsets: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
+def averages(subsets: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> StsScores:
     """Compute Spearman and Pearson for ``all``, ``mean``, ``wmean`` and each of ``subsets``.
 
     ``subsets`` maps names to gold scores and similarities [N]; empty subsets are left out.
     """
     subsets = {name: both for name, both in subsets.items() if len(both[0])}
-    single = {
+    single: dict[str, SubsetScores] = {
         name: {"pairs": len(both[0]), **_correlations(*both)} for name, both in subsets.items()
     }
-    result: dict[str, Any] = {name: {} for name in AVERAGES}
     pairs = [entry["pairs"] for entry in single.values()]
     together = [np.concatenate(side) for side in zip(*subsets.values(), strict=True)]
-    overall = _correlations(*together) if subsets else dict.fromkeys(CORRELATIONS, float("nan"))
-    for name in CORRELATIONS:
-        values = [entry[name] for entry in single.values()]
-        result["all"][name] = overall[name]
-        result["mean"][name] = float(np.mean(values)) if values else float("nan")
-        result["wmean"][name] = float(np.average(values, weights=pairs)) if values else float("nan")
-    return {"pairs": sum(pairs), **result, "subsets": single}
+    return {
+        "pairs": sum(pairs),
+        "all": _correlations(*together) if subsets else _average([]),
+        "mean": _average([*single.values()]),
+        "wmean": _average([*single.values()], pairs),
+        "subsets": single,
+    }
 
 
-def _correlations(gold: np.ndarray, similarities: np.ndarray) -> dict[str, float]:
-    return {name: correlation(name, gold, similarities) for name in CORRELATIONS}
+def _correlations(gold: np.ndarray, similarities: np.ndarray) -> Correlations:
+    return {
+        "spearman": correlation("spearman", gold, similarities),
+        "pearson": correlation("pearson", gold, similarities),
+    }
+
+
+def _average(entries: Sequence[Correlations], weights: Sequence[int] | None = None) -> Correlations:
+    """Average correlations; NaN if there are none."""
+
+    def over(values: list[float]) -> float:
+        return float(np.average(values, weights=weights)) if values else float("nan")
+
+    return {
+        "spearman": over([entry["spearman"] for entry in entries]),
+        "pearson": over([entry["pearson"] for entry in entries]),
+    }

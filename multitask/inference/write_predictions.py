@@ -44,6 +44,16 @@ def write_predictions(
     return written
 
 
+def prediction_files(run: RunDirectory, task: str, split: str, entry: TaskConfig) -> list[Path]:
+    """Return the paths of the files that ``write_predictions`` writes."""
+    files = [run.predictions_of(task, split)]
+    if entry.course_file is not None and split in ("dev", "test"):
+        files.append(run.course_file(entry.course_file.name, split))
+    if entry.glue_file is not None and split == "test":
+        files.append(run.glue_file(entry.glue_file))
+    return files
+
+
 def course_text(column: str, ids: list[str], predictions: np.ndarray, reader: LabelReader) -> str:
     """Write the course's exact format: header ``id \\t COLUMN \\n``, rows ``ID , VALUE \\n``."""
     values = reader.task_type.course_values(predictions, reader)

@@ -13,7 +13,7 @@ from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import NO_HEAD_WEIGHTS, HeadWeights, load_head_weights
 from multitask.models.task_module import HeadOnSharedPooling, TaskModule
-from multitask.utils.device import use_autocast
+from multitask.utils.device import autocast_dtype
 
 # names that `freeze:` and the log use for other parts of the model
 TAKEN = ("adapters", "encoder", "embeddings", "heads", "joint", "longest")
@@ -35,10 +35,10 @@ def initial_model(
     torch.manual_seed(config.seed)
     train = {task: parts["train"] for task, parts in data.splits.items() if "train" in parts}
     context = {
-        task: reader.head_context(train[task].rows.gold if task in train else None)
+        task: reader.head_context(train[task].rows if task in train else None)
         for task, reader in data.readers.items()
     }
-    autocast = use_autocast(config.training.precision, device)
+    autocast = autocast_dtype(config.training.precision, device)
     return assemble(config, encoder, context, weights=weights, autocast=autocast).to(device)
 
 
@@ -48,7 +48,7 @@ def assemble(
     label_context: Mapping[str, Mapping[str, Any]],
     *,
     weights: HeadWeights = NO_HEAD_WEIGHTS,
-    autocast: bool = False,
+    autocast: torch.dtype | None = None,
 ) -> MultiTaskModel:
     """Assemble the model of a config around a loaded encoder.
 
@@ -58,21 +58,23 @@ def assemble(
         label_context: per task the arguments that a head may take: ``num_labels``,
             ``class_counts``, ``low``, ``high``.
         weights: the checkpoint's weights above its encoder.
-        autocast: bf16 autocast.
+        autocast: the dtype of autocast, None for fp32.
 
     Raises:
         UserError: an option that an adapter, pooler, projection or head does not take, an adapter
             in an encoder of `transformers`, or a task's name that is taken.
     """
-    tasks: dict[str, Any] = {}
+    modules: dict[str, TaskModule] = {}
     for name, task in config.tasks.items():
         if name in TAKEN or name.startswith("layer_") or hasattr(nn.ModuleDict(), name):
             raise config.error(("tasks", name), "the name is taken: call the task something else")
         if task.share_head is None:
-            tasks[name] = _task_module(config, name, encoder, weights, context=label_context[name])
+            context = label_context[name]
+            modules[name] = _task_module(config, name, encoder, weights, context=context)
     pools = {name: t.share_pooling for name, t in config.tasks.items() if t.share_pooling}
+    tasks: dict[str, TaskModule | HeadOnSharedPooling] = {**modules}
     for name, owner in pools.items():
-        tasks[name] = _head_on_shared_pooling(config, name, tasks[name], tasks[owner])
+        tasks[name] = _head_on_shared_pooling(config, name, modules[name], modules[owner])
     # built after the heads, so that heads have the same initial weights without adapters
     adapters = {
         name: _adapter(config, name, encoder)
@@ -137,7 +139,7 @@ def _head_on_shared_pooling(
     return HeadOnSharedPooling(pool, module.head, task.dropout)
 
 
-def _sizes(encoder: Encoder) -> dict[str, Any]:
+def _sizes(encoder: Encoder) -> dict[str, int]:
     """Return the encoder's sizes, which poolers and adapters take."""
     return {"dim": encoder.dim, "num_layers": encoder.num_layers}
 

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from multitask.data.collate import Batch, SharedBatch, by_task, joined, separate
+from multitask.data.collate import Batch, SharedBatch, by_task, joined, joined_lengths, separate
 from multitask.models.encoders import Encoder
 from multitask.models.encoders.packing import Packing
 from multitask.models.task_module import HeadOnSharedPooling, TaskModule
+from multitask.utils.device import autocast
 
 
 def adapter_part(task: str) -> str:
@@ -42,7 +43,8 @@ class MultiTaskModel(nn.Module):
         owners: task -> the other task whose modules it uses (``share_head``).
         pools: task -> the task whose adapter, pooler and projection it uses (``share_pooling``).
         uncertain: tasks whose loss weight is learned.
-        autocast: run encoder and pooler under bf16 autocast; heads and losses stay in fp32.
+        autocast: the dtype of encoder and pooler under autocast, None for fp32; heads and losses
+            stay in fp32.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class MultiTaskModel(nn.Module):
         owners: Mapping[str, str] | None = None,
         pools: Mapping[str, str] | None = None,
         uncertain: Collection[str] = (),
-        autocast: bool = False,
+        autocast: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -138,19 +140,20 @@ class MultiTaskModel(nn.Module):
 
         ``packing`` is that of another pass over the same inputs, if there was one.
         """
-        ids, types, mask = joined([shared.inputs for shared in batches])
-        packing = packing or self.encoder.packing(mask)
-        with torch.autocast(mask.device.type, torch.bfloat16, enabled=self.autocast):
+        inputs = [shared.inputs for shared in batches]
+        ids, types, mask = joined(inputs)
+        packing = packing or self.encoder.packing(mask, joined_lengths(inputs))
+        with autocast(mask.device, self.autocast):
             return Embedded(self.encoder.embed(ids, types, mask, packing), mask, packing)
 
     def pool(
-        self, batches: Sequence[SharedBatch], embedded: Embedded, autocast: bool | None = None
+        self, batches: Sequence[SharedBatch], embedded: Embedded, in_fp32: bool = False
     ) -> dict[str, Tensor]:
         """Run the second stage on the output of ``embed``: pooled vectors by task, see ``pooled``.
 
-        ``autocast`` overrides the model's setting.
+        ``in_fp32`` computes it without autocast.
         """
-        autocast = self.autocast if autocast is None else autocast
+        dtype = None if in_fp32 else self.autocast
         poolers = {task: self.module(task).pooler_in_use for task in by_task(batches)}
         adapter = self.adapter(next(iter(poolers)))
         layers = {layer for pooler in poolers.values() for layer in pooler.layers}
@@ -158,7 +161,7 @@ class MultiTaskModel(nn.Module):
         pooled = {}
         start = 0
         vectors, mask, packing = embedded
-        with torch.autocast(mask.device.type, torch.bfloat16, enabled=autocast):
+        with autocast(mask.device, dtype):
             hidden = self.encoder.encode(
                 vectors, mask, layers, tokens, adapter=adapter, packing=packing
             )
@@ -171,7 +174,7 @@ class MultiTaskModel(nn.Module):
                     output = pooler(states, batch.attention_mask)
                     if batch.places is not None:
                         output = output.flatten(0, 1)[batch.places]
-                    pooled[task] = output.float() if autocast else output
+                    pooled[task] = output if dtype is None else output.float()
                 start += rows
         return pooled
 
@@ -251,7 +254,7 @@ class MultiTaskModel(nn.Module):
 
     def detection_loss(self, task: str, views: Tensor, batch: Batch) -> Tensor:
         """Return what a DiffCSE head adds to the loss of its views [B, V, d]: a scalar in fp32."""
-        with torch.autocast(views.device.type, torch.bfloat16, enabled=self.autocast):
+        with autocast(views.device, self.autocast):
             return self.head(task).detection_loss(
                 torch.cat(views.unbind(1)),
                 batch.labels,

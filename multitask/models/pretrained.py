@@ -186,7 +186,9 @@ def _change(config: Config, encoder: Encoder) -> None:
         encoder.gradient_checkpointing = wanted.gradient_checkpointing
         _quantise(config, encoder)
         return
-    own = ("reinit_layers", "from_scratch", "bitlinear", "gradient_checkpointing", "kernels")
+    if wanted.gradient_checkpointing:
+        encoder.checkpoint_layers()
+    own = ("reinit_layers", "from_scratch", "bitlinear", "kernels")
     for option in own:
         if getattr(wanted, option) not in (0, False, None, "torch", "auto"):
             message = "our own encoder has it; this one runs in `transformers`"
@@ -217,9 +219,8 @@ def use_kernels(
             say(f"encoder.kernels: compiled kernels would be faster, but {reason}; {advice}")
     if kind == "torch":
         return
-    needed = {"compiled": "cpu", "varlen": "cuda"}[kind]
-    if device.type != needed:
-        say(f"encoder.kernels: {kind} is for {needed}, not for {device}: {advice}")
+    if device.type != "cpu":
+        say(f"encoder.kernels: {kind} is for cpu, not for {device}: {advice}")
         return
     try:
         encoder.use_kernels(kind)

@@ -1,8 +1,5 @@
 """Read and write named tensors in safetensors files."""
 
-import hashlib
-import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,14 +12,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from multitask.config.run_directory import RunDirectory, tensors_of
-from multitask.utils.errors import UserError, check_regular, warn
-from multitask.utils.files import replacing
-from multitask.utils.limits import HEADER_BYTES
+from multitask.utils.errors import UserError, warn
+from multitask.utils.tensor_files import has_checksum, write_with_checksum
 
 Tensors = dict[str, Tensor]
 M = TypeVar("M", bound=nn.Module)
-# the checksum's name in the header of a file, and what is in its place while it is computed
-CHECKSUM, BLANK = "multitask_sha256", "0" * 64
 ANEW = "train again or resume"
 
 
@@ -31,18 +25,8 @@ def write_tensors(file: Path, tensors: Tensors) -> None:
 
     Raises OSError (a full disk, a read-only directory); an older file stays as it is.
     """
-    with replacing(file) as scratch:
-        try:
-            parts = {name: tensor.contiguous() for name, tensor in tensors.items()}
-            save_file(parts, scratch, {CHECKSUM: BLANK})
-            place, _, digest = _checksum(scratch)
-            with scratch.open("r+b") as opened:
-                opened.seek(place)
-                opened.write(digest.encode())
-        except SafetensorError as error:  # safetensors wraps the system's error
-            number = re.search(r"os error (\d+)", str(error))
-            reason = (int(number[1]), os.strerror(int(number[1])), str(file)) if number else None
-            raise OSError(*(reason or (f"{file}: {error}",))) from error
+    parts = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    write_with_checksum(file, lambda scratch, metadata: save_file(parts, scratch, metadata))
 
 
 def read_tensors(file: Path, advice: str = ANEW) -> Tensors:
@@ -80,49 +64,9 @@ def intact_weights(run: RunDirectory, step: int) -> Path:
 def check_tensors(file: Path, advice: str = ANEW) -> None:
     """Raise UserError with ``advice`` for a file that is missing or damaged."""
     with _explained(file, advice):
-        check_header(file)
-        _check_sum(file)
+        has_checksum(file)
         with safe_open(file, "pt"):
             pass
-
-
-def _check_sum(file: Path) -> None:
-    """Raise SafetensorError unless the checksum in a file's header is the file's, if it has one."""
-    place, written, digest = _checksum(file)
-    if place and written != digest:
-        raise SafetensorError("its checksum is another one")
-
-
-def _checksum(file: Path) -> tuple[int, str, str]:
-    """Return the place of a file's checksum, the checksum there, and that of the file without it.
-
-    The place is 0 for a file that has none.
-    """
-    mark = f'"{CHECKSUM}":"'.encode()
-    with file.open("rb") as opened:
-        size = opened.read(8)
-        header = size + opened.read(int.from_bytes(size, "little"))
-        place = header.find(mark) + len(mark)
-        if place < len(mark):
-            return 0, "", ""
-        written = header[place : place + len(BLANK)].decode(errors="replace")
-        digest = hashlib.sha256(header[:place] + BLANK.encode() + header[place + len(BLANK) :])
-        while block := opened.read(2**20):
-            digest.update(block)
-    return place, written, digest.hexdigest()
-
-
-def check_header(file: Path) -> None:
-    """Raise SafetensorError for a file whose header takes too long to read.
-
-    The file begins with the header's size: 8 bytes, the lowest first.
-    Raises UserError for a pipe.
-    """
-    check_regular(file)
-    with file.open("rb") as opened:
-        size = int.from_bytes(opened.read(8), "little")
-    if size > HEADER_BYTES:
-        raise SafetensorError(f"a header of {size:,} bytes, the most is {HEADER_BYTES:,}")
 
 
 def build_fitting(build: Callable[[], M], files: Iterable[Path], prefix: str = "") -> M:

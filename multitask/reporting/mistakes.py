@@ -12,9 +12,12 @@ TEXT_WIDTH = 200
 
 
 def mistakes(result: TaskReport, records: list[dict[str, Any]]) -> Table | Text:
-    """List the wrong dev predictions, the worst first; ``TaskType.mistake`` measures them."""
+    """List the wrong dev predictions, the worst first; ``TaskType.mistake`` measures them.
+
+    ``records`` are saved predictions, whose keys depend on the task type.
+    """
     kind, classes = task_type(result.label_type), result.classes or ()
-    labelled = [one for one in records if None not in (one["label"], one["prediction"])]
+    labelled = [record for record in records if None not in (record["label"], record["prediction"])]
     pairs = [(kind.mistake(record, classes), record) for record in labelled]
     wrong = [(mistake, record) for mistake, record in pairs if mistake is not None]
     if not wrong:

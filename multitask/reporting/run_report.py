@@ -150,12 +150,13 @@ def _summary(report: RunReport) -> str:
     encoder, steps, tasks = report.encoder, report.steps, report.tasks
     kernels = "" if report.kernels == "torch" else f", {report.kernels} kernels"
     how = report.precision + kernels
+    device = report.device if report.gpu is None else f"{report.device} ({report.gpu.name})"
     ways = {"joint": "jointly", "per_task": "for each task"}
     selected = ways.get(report.select, f"for {report.select}")
     return (
         f"{', '.join(tasks)} on {encoder.name} ({encoder.parameters / 1e6:.1f} M parameters):"
         f" mean dev score {score(report.overall.mean)} after {steps.done:,} of "
-        f"{steps.planned:,} steps in {_duration(report.wall_time_s)} on {report.device} "
+        f"{steps.planned:,} steps in {_duration(report.wall_time_s)} on {device} "
         f"({how}), seed {report.seed}; weights selected {selected} on "
         f"{report.selection_split}."
     )

@@ -1,11 +1,13 @@
 """The scores on the STS suites as a seven-column table, in text and Markdown."""
 
+import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
 from multitask.reporting.html_page import fill
+from multitask.reporting.sts_json import StsReport, StsScores, SubsetScores, SuiteEntry
 from multitask.reporting.table_formats import Table, number
 from multitask.tasks.sts_names import NAMES
 
@@ -15,21 +17,22 @@ SPACE = {
     "mean_cosine": "mean cosine of any two sentences",
 }
 SUBSETS_HEADER = ("suite", "subset", "pairs", "Spearman", "Pearson", "seen in training")
-Entries = Mapping[str, Mapping[str, Any]]
+Entries = Mapping[str, SuiteEntry]
+Which = Literal["spearman", "pearson"]
 
 
-def terminal_table(report: Mapping[str, Any]) -> str:
+def terminal_table(report: StsReport) -> str:
     """Write the seven-column table for the terminal."""
     return _table(report["suites"]).text()
 
 
-def markdown_page(report: Mapping[str, Any]) -> str:
+def markdown_page(report: StsReport) -> str:
     """Write sts.md (the table, the subsets and how to read them) from the content of sts.json."""
     tables = {"table": _table(report["suites"]), "subsets": _subsets(report["suites"])}
     return fill("sts.md.j2", report=report, notes=notes(report), **tables) + "\n"
 
 
-def notes(report: Mapping[str, Any]) -> list[str]:
+def notes(report: StsReport) -> list[str]:
     """List what a reader must know about the numbers, as plain lines."""
     entries: Entries = report["suites"]
     lines = []
@@ -58,13 +61,15 @@ def notes(report: Mapping[str, Any]) -> list[str]:
 def _table(entries: Entries) -> Table:
     """Build the seven-column table; correlations are multiplied by 100."""
 
-    def row(title: str, show: Callable[[Mapping[str, Any]], str], last: str = "") -> list[str]:
+    def row(title: str, show: Callable[[SuiteEntry], str], last: str = "") -> list[str]:
         return [title, *(show(entries[name]) if name in entries else "-" for name in NAMES), last]
 
-    def correlation(which: str, how: str) -> Callable[[Mapping[str, Any]], str]:
+    def correlation(
+        which: Which, how: Literal["all", "mean", "wmean"]
+    ) -> Callable[[SuiteEntry], str]:
         return lambda entry: percent(headline(entry)[how][which])
 
-    def space(name: str) -> Callable[[Mapping[str, Any]], str]:
+    def space(name: str) -> Callable[[SuiteEntry], str]:
         return lambda entry: number(entry["space"][name], "z.3f")
 
     rows = [
@@ -87,8 +92,9 @@ def _subsets(entries: Entries) -> Table:
     rows = []
     for suite, entry in entries.items():
         for subset, every in entry["scores"]["subsets"].items():
-            counted = headline(entry)["subsets"].get(subset, {"pairs": 0})
-            scores = [percent(counted.get(which)) for which in ("spearman", "pearson")]
+            nothing: SubsetScores = {"pairs": 0, "spearman": math.nan, "pearson": math.nan}
+            counted = headline(entry)["subsets"].get(subset, nothing)
+            scores = [percent(counted["spearman"]), percent(counted["pearson"])]
             seen = None if entry["in_training"] is None else every["pairs"] - counted["pairs"]
             rows.append([suite, subset, f"{counted['pairs']:,}", *scores, number(seen, ",")])
     return Table(SUBSETS_HEADER, rows)
@@ -99,13 +105,12 @@ def percent(value: float | None) -> str:
     return number(None if value is None else 100 * value, ".2f")
 
 
-def headline(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def headline(entry: SuiteEntry) -> StsScores:
     """Return the scores without the pairs that the run was trained on."""
-    chosen: Mapping[str, Any] = entry["clean"] or entry["scores"]
-    return chosen
+    return entry["clean"] or entry["scores"]
 
 
-def average(entries: Entries, which: str = "spearman") -> float | None:
+def average(entries: Entries, which: Which = "spearman") -> float | None:
     """Return the table's Avg, the mean over the seven suites; None if a suite is missing."""
     if set(entries) < set(NAMES):
         return None

@@ -59,10 +59,10 @@ class GridFile(Strict):
     """
 
     base: str
-    set: dict[str, Any] = {}
+    set: dict[str, object] = {}
     seeds: list[int] = Field(max_length=SEEDS)
-    grid: dict[str, Any] = {}
-    cells: dict[str, dict[str, Any]] = {}
+    grid: dict[str, object] = {}
+    cells: dict[str, dict[str, object]] = {}
     tasks: list[str | list[str]] = []
     baseline: str | None = None
     probe: bool = False
@@ -129,7 +129,7 @@ class Grid:
     seeds: list[int]
     baseline: str
     probe: bool
-    resolved: dict[str, Any]
+    resolved: dict[str, object]
     _tree: Tree = field(repr=False)
 
     def config(self, cell: Cell, seed: int, output_dir: Path) -> Config:

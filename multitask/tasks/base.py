@@ -6,7 +6,7 @@ and ``LabelReader`` holds the object. Code that needs tensors is in the head ins
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,43 @@ class Mistake(NamedTuple):
     size: float | None
     gold: str
     predicted: str
+
+
+class CutOff(NamedTuple):
+    """What happens to labels at the end of a long text, which the encoder does not see.
+
+    Attributes:
+        in_words: for `check`.
+        drops_rows: True if a training row is left out whose label was cut off.
+    """
+
+    in_words: str
+    drops_rows: bool = False
+
+
+class Record(TypedDict):
+    """A prediction as JSON values; see ``multitask.tasks.records``. A type may add keys."""
+
+    label: NotRequired[Any]  # as `TaskType.label` returns it
+    prediction: Any  # a class, classes, a number or text
+    scores: list[float | None]
+    name: NotRequired[str]
+    names: NotRequired[list[str]]
+    words: NotRequired[list[str]]  # of tagged words
+    start: NotRequired[int]  # of an answer: its characters in the second text
+    end: NotRequired[int]
+    measured: NotRequired[Mapping[str, float] | None]
+
+
+class Answer(TypedDict):
+    """A prediction on the page of `serve`."""
+
+    prediction: str  # in words
+    shares: NotRequired[Sequence[tuple[str, float, bool]]]  # name, probability, chosen
+    number: NotRequired[float]  # between `low` and `high`
+    low: NotRequired[float]
+    high: NotRequired[float]
+    notes: NotRequired[Sequence[str]]  # for the reader
 
 
 class TaskType:
@@ -86,9 +123,8 @@ class TaskType:
     has_sets: ClassVar[bool] = False
     # True if a row has a label per word, so that padding comes after the last word.
     per_word: ClassVar[bool] = False
-    # What is cut off with the end of a long text, and whether a training row is then left out.
-    cut_off: ClassVar[str] = ""
-    drops_cut: ClassVar[bool] = False
+    # What happens to labels that ``mark_tokens`` finds no token for.
+    cut_off: ClassVar[CutOff] = CutOff("labels are cut off")
     # True if a prediction is one value, as in the files of the course and of GLUE.
     one_value: ClassVar[bool] = True
     # True if the labels are masked tokens, which are drawn again in every epoch.
@@ -145,9 +181,9 @@ class TaskType:
         """
         raise NotImplementedError
 
-    def class_counts(self, labels: Array, classes: int) -> list[int]:
-        """Count the rows, or tagged words, of each class."""
-        return [int((labels == number).sum()) for number in range(classes)]
+    def label_counts(self, rows: Rows, reader: LabelReader) -> dict[str, int]:
+        """Count the rows, or tagged words, of each class by its name; the rows have labels."""
+        return {name: int((rows.gold == i).sum()) for i, name in enumerate(reader.names)}
 
     def columns(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
@@ -183,10 +219,10 @@ class TaskType:
 
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Record]:
         """Yield the prediction of each row as JSON values; see ``multitask.tasks.records``."""
         for i, (prediction, shown) in enumerate(zip(predictions, scores, strict=True)):
-            record = {
+            record: Record = {
                 "label": self.label(rows, i, reader),
                 "prediction": prediction.item(),
                 "scores": shown.tolist(),
@@ -237,12 +273,8 @@ class TaskType:
         """Return the predictions in the format of the course's files."""
         return [f"{prediction:.6g}" for prediction in predictions]
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
-        """Return a prediction for the page of `serve`.
-
-        ``prediction`` is in words. The page draws ``shares`` (name, probability, chosen) of
-        classes, or ``number`` between ``low`` and ``high``. ``notes`` are for the reader.
-        """
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
+        """Return a prediction for the page of `serve`, which draws ``shares`` or ``number``."""
         return {"prediction": str(record["prediction"])}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType, count, divide
+from multitask.tasks.base import Answer, Array, Columns, Mistake, TaskType, count, divide
 from multitask.tasks.confusion import class_value, confusions, frequencies
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import shares
@@ -67,7 +67,7 @@ class Binary(TaskType):
         """Return 0.0 or 1.0 per row."""
         return [f"{float(prediction):.1f}" for prediction in predictions]
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
         chosen, score = [record["prediction"]], record["scores"][0]
         return {"prediction": record["name"], "shares": shares(reader, [1 - score, score], chosen)}
 

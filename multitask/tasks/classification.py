@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType
-from multitask.tasks.confusion import class_value, confusions, frequencies
+from multitask.tasks.base import Answer, Array, Columns, Mistake, TaskType
+from multitask.tasks.confusion import class_values, frequencies
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import shares
 from multitask.tasks.rows import Rows
@@ -38,9 +38,7 @@ class Classification(TaskType):
         return labels < 0
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
-        labels, predictions, scores = columns
-        counts = confusions(labels, predictions, scores.shape[1], rows)
-        return {name: class_value(name, counts) for name in names}
+        return class_values(columns, rows, names)
 
     def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
         """Predict the majority class (the first of equals); scores are training frequencies."""
@@ -61,6 +59,6 @@ class Classification(TaskType):
         value_of = {number: value for value, number in reversed(reader.ids.items())}
         return [value_of[int(prediction)] for prediction in predictions]
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
         chosen = [record["prediction"]]
         return {"prediction": record["name"], "shares": shares(reader, record["scores"], chosen)}

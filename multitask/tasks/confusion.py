@@ -1,8 +1,10 @@
 """Metrics of one class per row, from the confusion matrices of resampled rows."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from multitask.tasks.base import Array, count, divide
+from multitask.tasks.base import Array, Columns, count, divide
 
 
 def confusions(labels: Array, predictions: Array, classes: int, rows: Array) -> Array:
@@ -21,6 +23,13 @@ def confusion(labels: Array, predictions: Array, classes: int) -> list[list[int]
     every_row = np.arange(len(labels))[None]
     counts: list[list[int]] = confusions(labels, predictions, classes, every_row)[0].tolist()
     return counts
+
+
+def class_values(columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
+    """Compute metrics of one class per row, whose scores are [N, C]; see ``TaskType.values``."""
+    labels, predictions, scores = columns
+    counts = confusions(labels, predictions, scores.shape[1], rows)
+    return {name: class_value(name, counts) for name in names}
 
 
 def class_value(name: str, counts: Array) -> Array:

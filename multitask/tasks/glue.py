@@ -71,7 +71,7 @@ def check_index(name: str, ids: Sequence[str]) -> str | None:
 
     Raises UserError if ``ids`` are not the numbers 0 to N - 1, each once, in any order.
     """
-    wrong = next((one for one in ids if not one.isdecimal()), None)
+    wrong = next((name for name in ids if not name.isdecimal()), None)
     if wrong is not None:
         raise UserError(f"{name}.tsv needs the rows' index, and a test row has the id {wrong!r}")
     if sorted(map(int, ids)) != list(range(len(ids))):
@@ -103,5 +103,5 @@ def submission(
         values = [str(int(number)) for number in predictions]
     else:
         values = [names[int(number)] for number in predictions]
-    rows = sorted((int(one), value) for one, value in zip(ids, values, strict=True))
+    rows = sorted((int(index), value) for index, value in zip(ids, values, strict=True))
     return "".join(["index\tprediction\n", *(f"{place}\t{value}\n" for place, value in rows)])

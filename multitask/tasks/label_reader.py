@@ -13,6 +13,7 @@ from multitask.utils.look_alikes import looks_like
 
 if TYPE_CHECKING:
     from multitask.tasks.base import TaskType
+    from multitask.tasks.rows import Rows
 
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -39,11 +40,17 @@ class LabelReader:
     # tag scheme of words, such as IOB2; "" for other tasks
     scheme: str = ""
 
-    def head_context(self, labels: np.ndarray | None = None) -> dict[str, Any]:
-        """Return constructor arguments for a head; without ``labels`` every class count is 1."""
-        classes = len(self.names)
-        counts = [1] * classes if labels is None else self.task_type.class_counts(labels, classes)
-        return {"num_labels": classes, "class_counts": counts, "low": self.low, "high": self.high}
+    def head_context(self, rows: "Rows | None" = None) -> dict[str, Any]:
+        """Return constructor arguments for any head; without rows every class count is 1."""
+        counts = dict.fromkeys(self.names, 1)
+        if rows is not None:
+            counts = self.task_type.label_counts(rows, self)
+        return {
+            "num_labels": len(self.names),
+            "class_counts": [*counts.values()],
+            "low": self.low,
+            "high": self.high,
+        }
 
     def read(self, value: str) -> float:
         """Return the number of a label value. Raises ValueError with what was expected.
@@ -67,7 +74,7 @@ class LabelReader:
         classes: dict[str, set[int]] = {}
         for value, number in self.ids.items():
             classes.setdefault(canonical(value), set()).add(number)
-        return {value: one.pop() for value, one in classes.items() if len(one) == 1}
+        return {value: numbers.pop() for value, numbers in classes.items() if len(numbers) == 1}
 
     def clipped(self, predictions: Any) -> Any:
         """Clip saved predictions to the range of a numeric label."""

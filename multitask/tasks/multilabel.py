@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType, saved_scores
+from multitask.tasks.base import Answer, Array, Columns, Mistake, Record, TaskType, saved_scores
 from multitask.tasks.label_reader import LabelReader, canonical, is_missing, label_text
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.records import shares
@@ -67,8 +67,9 @@ class MultiLabel(TaskType):
     def missing(self, labels: Array) -> Array:
         return np.asarray(np.isnan(labels).any(axis=1))
 
-    def class_counts(self, labels: Array, classes: int) -> list[int]:
-        return np.nansum(labels, axis=0).astype(int).tolist()
+    def label_counts(self, rows: Rows, reader: LabelReader) -> dict[str, int]:
+        counts = np.nansum(rows.gold, axis=0).astype(int).tolist()
+        return dict(zip(reader.names, counts, strict=True))
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         gold, predicted = (np.asarray(cells) > 0.5 for cells in columns[:2])
@@ -106,7 +107,7 @@ class MultiLabel(TaskType):
 
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Record]:
         for i, (cells, shown) in enumerate(zip(predictions, scores, strict=True)):
             chosen = _classes_of(cells)
             yield {
@@ -135,7 +136,7 @@ class MultiLabel(TaskType):
         if gold == predicted:
             return None
         wrong_scores = [scores[i] for i in set(gold) ^ set(predicted) if scores[i] is not None]
-        size = max((max(one, 1 - one) for one in wrong_scores), default=None)
+        size = max((max(score, 1 - score) for score in wrong_scores), default=None)
         named = (", ".join(classes[i] for i in numbers) or "-" for numbers in (gold, predicted))
         return Mistake(size, *named)
 
@@ -143,7 +144,7 @@ class MultiLabel(TaskType):
         named = [reader.names[number] for number in self.label(rows, i, reader) or []]
         return f"labels {', '.join(named) or 'none'}"
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
         return {
             "prediction": ", ".join(record["names"]) or "none",
             "shares": shares(reader, record["scores"], record["prediction"]),

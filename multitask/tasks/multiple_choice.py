@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType, none_missing
-from multitask.tasks.confusion import class_value, confusions, frequencies
+from multitask.tasks.base import Answer, Array, Columns, Mistake, Record, TaskType, none_missing
+from multitask.tasks.confusion import class_values, frequencies
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -33,9 +33,7 @@ class MultipleChoice(TaskType):
         return none_missing(labels)
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
-        labels, predictions, scores = columns
-        counts = confusions(labels, predictions, scores.shape[1], rows)
-        return {name: class_value(name, counts) for name in names}
+        return class_values(columns, rows, names)
 
     def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
         """Predict the place that is right most often (the first of equals)."""
@@ -44,13 +42,17 @@ class MultipleChoice(TaskType):
 
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Record]:
         """Yield records with the chosen ending as ``name``, and all endings as ``names``."""
         for texts, record in zip(
             rows.texts, super().records(rows, reader, predictions, scores), strict=True
         ):
             endings = list(texts[1:])
             yield {**record, "name": endings[record["prediction"]], "names": endings}
+
+    def label_counts(self, rows: Rows, reader: LabelReader) -> dict[str, int]:
+        """Count how often the ending of each place is right."""
+        return {str(i): int((rows.gold == i).sum()) for i in range(len(rows.texts[0]) - 1)}
 
     def decide(self, scores: Array) -> Array:
         return scores.argmax(axis=1)
@@ -67,9 +69,9 @@ class MultipleChoice(TaskType):
         return f"ending {place}: {rows.texts[i][1 + place]!r:.60}"
 
     def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, views: str) -> str:
-        return "one ending of each row"
+        return "one ending of each row: " + super().labels_in_words(counts, reader, views)
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
         endings = enumerate(zip(record["names"], record["scores"], strict=True))
         shares = [(name, score, place == record["prediction"]) for place, (name, score) in endings]
         return {"prediction": record["name"], "shares": shares}

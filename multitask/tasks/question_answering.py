@@ -14,7 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide, none_missing
+from multitask.tasks.base import (
+    Answer,
+    Array,
+    Columns,
+    CutOff,
+    Mistake,
+    Record,
+    TaskType,
+    divide,
+    none_missing,
+)
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -32,8 +42,7 @@ class QuestionAnswering(TaskType):
     pipeline = "question-answering"
     measured = selects
     no_classes = "predicts where an answer is: it has no classes"
-    cut_off = "answers are cut off"
-    drops_cut = True
+    cut_off = CutOff("answers are cut off", drops_rows=True)
     one_value = averages = probes = scores_batches = shares_rows = False
     load_rows = "multitask.data.answers:asked_rows"
     mark_tokens = "multitask.data.answers:placed_answers"
@@ -60,7 +69,7 @@ class QuestionAnswering(TaskType):
 
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Record]:
         """Yield records; ``start`` and ``end`` count characters of the second text."""
         for i, (start, end) in enumerate(predictions.tolist()):
             text, answers = rows.texts[i][1][start:end], self.label(rows, i, reader)
@@ -86,7 +95,7 @@ class QuestionAnswering(TaskType):
     def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, views: str) -> str:
         return "answers in the context"
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
         chance, start, end = record["scores"][0], record["start"], record["end"]
         note = f"Probability {chance:.2f}; characters {start} to {end} of the second text."
         return {"prediction": record["prediction"] or "no answer", "notes": [note]}
@@ -100,9 +109,9 @@ def normalised(text: str) -> str:
 
 def word_f1(predicted: str, gold: str) -> float:
     """Compute the F1 of the words in both texts, counted with repeats; 0 if none is shared."""
-    one, other = normalised(predicted).split(), normalised(gold).split()
-    shared = sum((Counter(one) & Counter(other)).values())
-    return 2 * shared / (len(one) + len(other)) if shared else 0.0
+    words, gold_words = normalised(predicted).split(), normalised(gold).split()
+    shared = sum((Counter(words) & Counter(gold_words)).values())
+    return 2 * shared / (len(words) + len(gold_words)) if shared else 0.0
 
 
 def outcome(predicted: str, answers: Sequence[str]) -> tuple[float, float]:

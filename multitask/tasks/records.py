@@ -10,33 +10,36 @@ Prediction files, the Python interface and the page of `serve` each show a part 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from multitask.tasks.base import Array
+from multitask.tasks.base import Array, Record
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
 NAMES = ("name", "names")
-FROM_LABELS = ("label", "measured")
 
 
 def file_records(
     rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Yield the lines of a prediction file: with ids and texts, six digits, no class names."""
     records = reader.task_type.records(rows, reader, predictions, scores)
     for name, texts, record in zip(rows.ids, rows.texts, records, strict=True):
-        record["scores"] = [one if one is None else round(one, 6) for one in record["scores"]]
+        record["scores"] = [
+            score if score is None else round(score, 6) for score in record["scores"]
+        ]
         shown = {key: value for key, value in record.items() if key not in NAMES}
         yield {"id": name, "texts": texts, **shown}
 
 
 def predicted_records(
     rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Return the records for the Python interface: without the keys that need labels."""
-    records = reader.task_type.records(rows, reader, predictions, scores)
-    return [{k: v for k, v in record.items() if k not in FROM_LABELS} for record in records]
+    records = [*reader.task_type.records(rows, reader, predictions, scores)]
+    for record in records:
+        record.pop("label", None)
+        record.pop("measured", None)
+    return records
 
 
 def shares(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide, saved_scores
+from multitask.tasks.base import Answer, Array, Columns, Mistake, TaskType, divide, saved_scores
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -74,10 +74,14 @@ class Regression(TaskType):
     def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, views: str) -> str:
         return f"numbers from {reader.low:g} to {reader.high:g}"
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
         number = record["prediction"]
-        scale = {"number": number, "low": reader.low, "high": reader.high}
-        return {"prediction": f"{number:.3f}", **scale}
+        return {
+            "prediction": f"{number:.3f}",
+            "number": number,
+            "low": reader.low,
+            "high": reader.high,
+        }
 
 
 def correlation(name: str, left: Array, right: Array) -> float:

@@ -11,7 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide, none_missing
+from multitask.tasks.base import (
+    Answer,
+    Array,
+    Columns,
+    CutOff,
+    Mistake,
+    Record,
+    TaskType,
+    divide,
+    none_missing,
+)
 from multitask.tasks.label_reader import LabelReader, canonical, is_missing, label_text
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.rows import Rows
@@ -46,7 +56,7 @@ class TokenClassification(TaskType):
     measured = ("entities", "predicted", "right", "words", "right_words")
     has_classes = True
     per_word = True
-    cut_off = "words are cut off, and predicted as O"
+    cut_off = CutOff("words are cut off, and predicted as O")
     one_value = averages = probes = scores_batches = shares_rows = False
     load_rows = "multitask.data.tags:tagged_rows"
     rows_of_file = "multitask.data.tags:words_from_file"
@@ -60,8 +70,8 @@ class TokenClassification(TaskType):
         shown = f"{OUTSIDE}, {', '.join(f'{letter}-TYPE' for letter in SCHEMES[scheme])}"
         for name in names:
             if not _fits(name, scheme):
-                possible = [one for one in SCHEMES if all(_fits(tag, one) for tag in names)]
-                fewest = min((len(SCHEMES[one]) for one in possible), default=0)
+                possible = [s for s in SCHEMES if all(_fits(tag, s) for tag in names)]
+                fewest = min((len(SCHEMES[s]) for s in possible), default=0)
                 others = [f"`tag_scheme: {s}`" for s in possible if len(SCHEMES[s]) == fewest]
                 raise UserError(
                     f"{name!r} is no tag of {scheme} ({shown}): name the tags in `labels`, such as "
@@ -113,19 +123,19 @@ class TokenClassification(TaskType):
 
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Record]:
         """Yield records; ``scores`` are the probabilities of the tags, None for unseen words."""
         for i, words in enumerate(rows.words or []):
             tags = [reader.names[tag] for tag in _seen(predictions[i], reader)[: len(words)]]
             gold = self.label(rows, i, reader)
-            measured = None if gold is None else outcome(gold, tags, reader.scheme)
+            counts = () if gold is None else outcome(gold, tags, reader.scheme)
             shown = scores[i, : len(words)].tolist()
             yield {
                 "words": list(words),
                 "label": gold,
                 "prediction": tags,
-                "scores": [None if np.isnan(one) else round(one, 6) for one in shown],
-                "measured": measured and dict(zip(self.measured, measured, strict=True)),
+                "scores": [None if np.isnan(chance) else round(chance, 6) for chance in shown],
+                "measured": dict(zip(self.measured, counts, strict=True)) if counts else None,
             }
 
     def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
@@ -142,7 +152,7 @@ class TokenClassification(TaskType):
     def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:
         return " ".join(self.label(rows, i, reader) or [])
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
         pairs = zip(record["words"], record["prediction"], strict=True)
         named = [f"{word} ({tag})" for word, tag in pairs if tag != OUTSIDE]
         return {"prediction": ", ".join(named) or f"{OUTSIDE} alone"}
@@ -172,12 +182,12 @@ def breaks(labels: Array, names: Sequence[str], scheme: str) -> Array:
     kind_of = np.array([kinds.index(kind) for _, kind in tags])
     rules = {OUTSIDE: ("", ""), **SCHEMES[scheme]}
 
-    def impossible(same: bool, left: str, right: str) -> bool:
+    def impossible(same_type: bool, left: str, right: str) -> bool:
         if left not in rules or right not in rules:
             return True
         before, after = rules[right][0], rules[left][1]
-        fits_left = not before or (same and left in before)
-        return not (fits_left and (not after or (same and right in after)))
+        fits_left = not before or (same_type and left in before)
+        return not (fits_left and (not after or (same_type and right in after)))
 
     pairs = [[(left, right) for right in letters] for left in letters]
     table = np.array(
@@ -185,8 +195,8 @@ def breaks(labels: Array, names: Sequence[str], scheme: str) -> Array:
     )
     padded = np.pad(labels, ((0, 0), (1, 1)), constant_values=-1)
     left, right = padded[:, :-1], padded[:, 1:]
-    same = (kind_of[left] == kind_of[right]).astype(int)
-    marked: Array = table[same, letter_of[left], letter_of[right]]
+    same_type = (kind_of[left] == kind_of[right]).astype(int)
+    marked: Array = table[same_type, letter_of[left], letter_of[right]]
     return marked
 
 
@@ -197,7 +207,7 @@ def _seen(predictions: Array, reader: LabelReader) -> Array:
 
 def import_seqeval() -> Any:
     """Import ``seqeval.scheme``. Raises UserError if seqeval is missing."""
-    return optional("seqeval.scheme", "tagged words are scored with seqeval", "seqeval")
+    return optional("seqeval.scheme", "tagged words are scored with seqeval", "tags")
 
 
 def entities(tags: Sequence[str], scheme: str) -> set[tuple[str, int, int]]:
@@ -213,5 +223,5 @@ def entities(tags: Sequence[str], scheme: str) -> set[tuple[str, int, int]]:
 def outcome(gold: Sequence[str], predicted: Sequence[str], scheme: str) -> tuple[int, ...]:
     """Count ``TokenClassification.measured`` in one sentence."""
     wanted, marked = entities(gold, scheme), entities(predicted, scheme)
-    right = sum(one == other for one, other in zip(gold, predicted, strict=True))
+    right = sum(tag == other for tag, other in zip(gold, predicted, strict=True))
     return len(wanted), len(marked), len(wanted & marked), len(gold), right

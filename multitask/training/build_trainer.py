@@ -4,6 +4,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+from torch.amp import GradScaler
 from tqdm import tqdm
 
 from multitask.config import Config
@@ -25,7 +27,7 @@ from multitask.training.metric_log import MetricLog
 from multitask.training.progress import Progress, Stages
 from multitask.training.resuming import SameData
 from multitask.training.setup import Plan
-from multitask.training.tensorboard import TensorBoard
+from multitask.training.trackers.base import Tracking, tracker_names
 from multitask.training.trainer import Trainer
 from multitask.training.turns import Turns
 from multitask.training.validation import Monitor
@@ -60,12 +62,15 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
     if plan.surgery is not None:
         parts["surgery"] = plan.surgery
 
+    if objective.scaler is not None:
+        parts["scaler"] = objective.scaler
+
     settings = config.training
     keep, every = settings.keep_checkpoints, settings.checkpoint_steps
     checkpoints = Checkpoints(run, parts, selection, keep, every, say)
     callbacks = [ProgressBar(say), *_callbacks(plan, loader, objective.teacher)]
-    if settings.tensorboard:
-        callbacks.append(TensorBoard(log.file, run.make(run.tensorboard)))
+    if tracker_names(config):
+        callbacks.append(Tracking(config, run))
     # to add a callback, add it here
 
     return Trainer(
@@ -102,11 +107,14 @@ def _callbacks(
 
 
 def _objective(plan: Plan) -> Objective:
-    """Build the loss: task weights and SMART terms, and a teacher if a task has a Bregman term."""
+    """Build the loss: weights, SMART terms, a teacher for Bregman terms, and a scale in fp16."""
     tasks = plan.config.tasks
     smart = {name: task.smart for name, task in tasks.items() if task.smart is not None}
     bregman = any(settings.bregman for settings in smart.values())
-    return Objective(plan.loss_weights, smart, teacher_of(plan.model) if bregman else None)
+    teacher = teacher_of(plan.model) if bregman else None
+    fp16 = plan.model.autocast is torch.float16
+    scaler = GradScaler(plan.device.type) if fp16 else None
+    return Objective(plan.loss_weights, smart, teacher, scaler)
 
 
 def _selection(config: Config) -> Selection:

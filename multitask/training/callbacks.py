@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import nn
 from tqdm import tqdm
 
+from multitask.config.saved.report_model import RunReport
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.models.encoders.bitlinear import set_strength
 from multitask.training.gradient_conflict import gradient_cosines
@@ -57,6 +58,9 @@ class Callback:
 
     def on_end(self, trainer: "Trainer") -> None:
         """Called at the end, also after an error or Ctrl-C (``trainer.finished`` is False then)."""
+
+    def on_report(self, trainer: "Trainer", report: RunReport) -> None:
+        """Called after ``on_end`` of a finished training, when its report is written."""
 
 
 class ProgressBar(Callback):

@@ -25,9 +25,10 @@ from multitask.config.checkpoint_state import (
     read_state,
 )
 from multitask.config.run_directory import RunDirectory, state_of, step_of, tensors_of
-from multitask.models.weights import Tensors, check_header, write_tensors
+from multitask.models.weights import Tensors, write_tensors
 from multitask.utils.errors import UserError, reason_of
-from multitask.utils.files import file_digest, replacing, sync, write_text
+from multitask.utils.files import changed_file, file_digests, replacing, sync, write_text
+from multitask.utils.tensor_files import check_header
 
 # what the readers of a damaged file raise
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, UserError)
@@ -43,15 +44,13 @@ def save_checkpoint(
     run.make(run.checkpoints)
     with replacing(run.checkpoint(step)) as scratch:
         scratch.mkdir()
-        digests, parts = {}, {}
+        parts = {}
         for name, state in states.items():
             tensors, parts[name] = _split(state)
             if tensors:
-                file = tensors_of(scratch, name)
-                write_tensors(file, tensors)
-                digests[file.name] = file_digest(file)
+                write_tensors(tensors_of(scratch, name), tensors)
         saved: State = {"format": FORMAT, "run": run.identity, "best_steps": best}
-        saved |= {"parts": parts, "sha256": digests}
+        saved |= {"parts": parts, "sha256": file_digests(scratch)}
         write_text(state_of(scratch), json.dumps(saved | {"checksum": checksum(saved)}))
     sync(run.checkpoints)
 
@@ -65,16 +64,14 @@ def load_checkpoint(path: Path) -> dict[str, State]:
     """
     saved, file = read_state(state_of(path)), path
     try:
-        for name, digest in saved["sha256"].items():
-            file = path / name
+        changed = changed_file(path, saved["sha256"])
+        if changed is not None or not saved["sha256"]:
+            raise Damaged(f"{path / changed} is damaged" if changed else f"{path} names no files")
+        tensors = {}
+        for file in map(path.joinpath, saved["sha256"]):
             check_header(file)
-            if file_digest(file) != digest:
-                raise Damaged(f"{file} is damaged")
+            tensors[file.stem] = load_file(file)
         file = path
-        if not saved["sha256"]:
-            raise Damaged(f"{path} names no files")
-        files = {name: load_file(path / name) for name in saved["sha256"]}
-        tensors = {name.removesuffix(".safetensors"): group for name, group in files.items()}
         if saved["format"] in (3, WITHOUT_CHECKSUM, FORMAT):
             states = _states(tensors, saved)
             _check_numbers(path, states)

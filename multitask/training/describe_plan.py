@@ -9,6 +9,7 @@ from multitask.models.multitask_model import adapter_part, parameter_counts
 from multitask.reporting.table_formats import Table
 from multitask.training.setup import Plan
 from multitask.training.stages import Stage
+from multitask.utils.device import precision_name
 
 DATA_HEADER = "task|split|rows|unlabelled|empty|duplicates|in train|truncated|tokens".split("|")
 
@@ -16,19 +17,19 @@ DATA_HEADER = "task|split|rows|unlabelled|empty|duplicates|in train|truncated|to
 def describe_data(plan: Plan) -> list[str]:
     """Describe the data as lines: counts per split, and label counts of the training rows."""
     parts = [(task, *part) for task, parts in plan.data.summary.items() for part in parts.items()]
-    others = any("in_other_train" in part for _, _, part in parts)
+    others = any(part.in_other_train is not None for _, _, part in parts)
     rows = [
         [
             task,
             split,
-            part["rows"],
-            part["unlabelled_dropped"],
-            part["empty_texts"],
-            part["duplicates"],
-            part.get("in_train", ""),
-            *([part.get("in_other_train", "")] if others else []),
-            f"{part['truncated_share']:.1%}",
-            f"{part['mean_tokens']:.1f}",
+            part.rows,
+            part.unlabelled_dropped,
+            part.empty_texts,
+            part.duplicates,
+            _count(part.in_train),
+            *([_count(part.in_other_train)] if others else []),
+            f"{part.truncated_share:.1%}",
+            f"{part.mean_tokens:.1f}",
         ]
         for task, split, part in parts
     ]
@@ -38,16 +39,21 @@ def describe_data(plan: Plan) -> list[str]:
         if plan.config.tasks[task].only_scored:
             lines.append(f"  {task}: only scored")
             continue
-        counts = plan.data.summary[task]["train"]["label_counts"]
+        counts = plan.data.summary[task]["train"].label_counts
         reader, views = plan.data.readers[task], input_of(plan.config.tasks[task]).views
         lines.append(f"  {task}: {reader.task_type.labels_in_words(counts, reader, views)}")
     return lines
 
 
+def _count(rows: int | None) -> str:
+    return "" if rows is None else str(rows)
+
+
 def describe_plan(plan: Plan) -> list[str]:
     """Describe the plan as lines: data, parameters, stages and the first model inputs."""
     config = plan.config
-    precision = "bf16 autocast" if plan.model.autocast else "fp32"
+    precision = precision_name(plan.model.autocast)
+    precision += "" if plan.model.autocast is None else " autocast"
     if plan.model.encoder.kernels != "torch":
         precision += f", {plan.model.encoder.kernels} kernels"
     lines = [f"device {plan.device}, {precision}, run directory {config.output_dir}", ""]

@@ -18,6 +18,7 @@ from multitask.models.task_module import TaskModule
 from multitask.tasks import metrics
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
+from multitask.utils.device import autocast
 from multitask.utils.errors import NotFinite
 
 EPOCHS = 30
@@ -238,7 +239,7 @@ class TokenStates:
     def __post_init__(self) -> None:
         model = self.model
         self._encoder = model.encoder.eval()
-        self._autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=model.autocast)
+        self._autocast = autocast(self.device, model.autocast)
         self._states: dict[str, dict[int, Tensor]] = {}  # all tokens, by split and layer
 
     def __call__(self, pooler: Any, split: str, rows: Tensor | None) -> Tensor:
@@ -272,7 +273,7 @@ class TokenStates:
         batch = collate(tokens, rows, pad_id=self.pad_id).to(self.device)
         mask = batch.attention_mask
         with self._autocast:
-            packing = self._encoder.packing(mask)
+            packing = self._encoder.packing(mask, batch.lengths)
             embedded = self._encoder.embed(batch.input_ids, batch.token_type_ids, mask, packing)
             return self._encoder.encode(embedded, mask, pooler.layers, packing=packing), mask
 

@@ -36,7 +36,7 @@ def gradient_cosines(
         parts = {"all": torch.stack(list(parts.values())).sum(0), **parts}
     pairs = list(combinations(enumerate(batches), 2))
     return {
-        part: {f"{one}-{other}": matrix[i, j].item() for (i, one), (j, other) in pairs}
+        part: {f"{first}-{second}": matrix[i, j].item() for (i, first), (j, second) in pairs}
         for part, matrix in ((part, cosines(gramian)) for part, gramian in parts.items())
     }
 

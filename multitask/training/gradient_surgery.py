@@ -17,7 +17,9 @@ from torch import Tensor, nn
 from multitask.config import Config
 from multitask.config.registry import build
 from multitask.utils import distributed
+from multitask.utils.device import counts_launches
 from multitask.utils.errors import UserError, reason_of
+from multitask.utils.optional import install_command
 
 # private attributes of torchjd's GradVac: its running cosines, and the number of tasks and dtype
 # that they belong to
@@ -26,7 +28,6 @@ COSINES, MADE_FOR = "_phi_t", "_state_key"
 # give a shorter vector still
 MEANS = ("cagrad", "mgda", "aligned_mtl")
 SHORTEN = ("mgda", "aligned_mtl")
-INSTALL = "pip install 'torchjd[cagrad]>=0.18,<0.19'"
 
 
 def _made(name: str, **options: float) -> Any:
@@ -36,9 +37,8 @@ def _made(name: str, **options: float) -> Any:
 
         return getattr(library, name)(**options)
     except ImportError as error:
-        raise UserError(
-            f"gradient surgery needs more packages ({reason_of(error)}): {INSTALL}"
-        ) from error
+        reason, command = reason_of(error), install_command("surgery")
+        raise UserError(f"gradient surgery needs more packages ({reason}): {command}") from error
 
 
 def pcgrad() -> Any:
@@ -60,7 +60,9 @@ def gradvac(beta: float = 0.01) -> Any:
         raise ValueError(f"beta must be from 0 to 1, not {beta}")
     weighting = _made("GradVacWeighting", beta=beta)
     if not (hasattr(weighting, COSINES) and hasattr(weighting, MADE_FOR)):
-        raise UserError(f"gradvac: this version of torchjd is not known here: {INSTALL}")
+        raise UserError(
+            f"gradvac: this version of torchjd is not known here: {install_command('surgery')}"
+        )
     return weighting
 
 
@@ -124,8 +126,9 @@ class Surgery:
             return [1.0]
 
         def decide() -> list[float]:
-            finite = bool(gramian.isfinite().all())
-            return self._decide(gramian, tasks) if finite else [math.nan] * len(tasks)
+            on_host = gramian.cpu()  # a GPU is waited for once
+            finite = bool(on_host.isfinite().all())
+            return self._decide(on_host, tasks) if finite else [math.nan] * len(tasks)
 
         return distributed.on_first(decide)
 
@@ -179,10 +182,17 @@ class TaskGradients:
         """Add one task's gradients; those of parameters that are not shared stay in ``.grad``."""
         objective.backward()
         row = self.rows.setdefault(task, [None] * len(self.parameters))
+        sums, more = [], []
         for place, parameter in enumerate(self.parameters):
             before, new = row[place], parameter.grad
-            row[place] = new if before is None else before if new is None else before.add_(new)
+            if before is None:
+                row[place] = new
+            elif new is not None:
+                sums.append(before)
+                more.append(new)
             parameter.grad = None
+        if sums:
+            torch._foreach_add_(sums, more)
 
     def sum_over_ranks(self) -> None:
         """Add up the gradients of all ranks, task by task."""
@@ -204,21 +214,49 @@ class TaskGradients:
                 gramians[name][i, j] = gramians[name][j, i] = _dot(rows[i], rows[j])
         return gramians
 
+    def gramian(self) -> Tensor | None:
+        """Compute G_ij = g_i . g_j [tasks, tasks] of all parts; None without gradients.
+
+        On a GPU one matrix product does it. It needs a copy of all gradients.
+        """
+        kept = [g for row in self.rows.values() for g in row if g is not None]
+        if not kept:
+            return None
+        if not counts_launches(kept[0].device):
+            return torch.stack(list(self.gramians().values())).sum(0)
+        used = [place for place, some in enumerate(zip(*self.rows.values(), strict=True))
+                if any(g is not None for g in some)]  # fmt: skip
+        flat = torch.stack([self._flat(row, used) for row in self.rows.values()])
+        return flat @ flat.T
+
+    def _flat(self, row: Sequence[Tensor | None], used: Sequence[int]) -> Tensor:
+        """Concatenate a task's gradients of the ``used`` parameters, 0 where it has none."""
+        gradients = [(row[place], self.parameters[place]) for place in used]
+        return torch.cat(
+            [(torch.zeros_like(p) if g is None else g).flatten() for g, p in gradients]
+        )
+
     def combine(self, surgery: Surgery) -> None:
         """Write sum_i w_i g_i into ``.grad`` of the shared parameters that have gradients."""
-        parts = list(self.gramians().values())
-        if not parts:
+        gramian = self.gramian()
+        if gramian is None:
             return
-        weights = surgery.weights(torch.stack(parts).sum(0), list(self.rows))
-        for place, parameter in enumerate(self.parameters):
-            for weight, row in zip(weights, self.rows.values(), strict=True):
-                gradient = row[place]
+        weights = surgery.weights(gramian, list(self.rows))
+        for weight, row in zip(weights, self.rows.values(), strict=True):
+            first, sums, more = [], [], []
+            for gradient, parameter in zip(row, self.parameters, strict=True):
                 if gradient is None:
                     continue
                 if parameter.grad is None:
-                    parameter.grad = gradient.mul_(weight)
+                    parameter.grad = gradient
+                    first.append(gradient)
                 else:
-                    parameter.grad.add_(gradient, alpha=weight)
+                    sums.append(parameter.grad)
+                    more.append(gradient)
+            if first:
+                torch._foreach_mul_(first, weight)
+            if sums:
+                torch._foreach_add_(sums, more, alpha=weight)
 
 
 def _dot(first: Sequence[Tensor | None], second: Sequence[Tensor | None]) -> Tensor | float:

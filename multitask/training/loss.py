@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from torch import Tensor
+from torch.amp import GradScaler
 
 from multitask.config import SmartConfig
 from multitask.data.collate import SharedBatch, by_task
@@ -34,11 +35,17 @@ class Objective:
         weights: the factor on each task's loss and SMART terms.
         smart: the settings of SMART, by task; tasks without SMART are left out.
         teacher: the momentum teacher of the Bregman terms; None if no task has such a term.
+        scaler: the scale of the sum in fp16; None in other precisions.
     """
 
     weights: Mapping[str, float]
     smart: Mapping[str, SmartConfig] = field(default_factory=dict)
     teacher: MultiTaskModel | None = None
+    scaler: GradScaler | None = None
+
+    def scaled(self, loss: Tensor) -> Tensor:
+        """Return the loss to differentiate: times the scale in fp16."""
+        return loss if self.scaler is None else self.scaler.scale(loss)
 
     def due(self, trained: Mapping[str, int]) -> "Objective":
         """Return the objective of the next step: only with the SMART terms that are due then.

@@ -1,6 +1,5 @@
 """``metrics.jsonl``: the log of a run, one JSON object per event and line."""
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from multitask.training.optimizer import encoder_rate
 from multitask.training.step import Stepped
 from multitask.utils import distributed
 from multitask.utils.errors import UserError, warn
-from multitask.utils.files import open_to_append, without_nan
+from multitask.utils.files import file_digest, open_to_append, without_nan
 
 if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
@@ -38,16 +37,13 @@ class MetricLog(Callback):
         self.file = file
         # unbuffered: each line reaches the file at once, and a full disk raises at once
         self._opened = open_to_append(file) if distributed.rank() == 0 else None
-        self._digest = hashlib.sha256(file.read_bytes() if self._opened else b"")
         self._rates: dict[str, float] = {}  # learning rates of this step, by parameter group
 
     def write(self, event: str, **values: Any) -> None:
         """Append a line; NaN becomes null."""
         if self._opened:
             line = {"event": event, **without_nan(values)}
-            written = (json.dumps(line) + "\n").encode()
-            self._opened.write(written)
-            self._digest.update(written)
+            self._opened.write((json.dumps(line) + "\n").encode())
 
     def on_start(self, trainer: "Trainer") -> None:
         if trainer.step == 0:
@@ -59,6 +55,8 @@ class MetricLog(Callback):
         self._rates = {group["name"]: group["lr"] for group in groups}
 
     def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
+        if result.overflow is not None:
+            self.write("overflow", step=trainer.step, scale=result.overflow)
         for task in tasks:
             if task not in result.losses:
                 self.write("skip", step=trainer.step, task=task)
@@ -109,14 +107,13 @@ class MetricLog(Callback):
         """Remove everything after the first ``size`` bytes."""
         if self._opened:
             self._opened.truncate(size)
-            self._digest = hashlib.sha256(self.file.read_bytes())
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"size": self.size(), "sha256": self._digest.hexdigest()}
+    def state_dict(self) -> dict[str, object]:
+        return {"size": self.size(), "sha256": file_digest(self.file) if self._opened else None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         distributed.on_first(lambda: check_log(self.file, state))
         self.truncate(state["size"])
         # checkpoints of older versions have no checksum of the log
-        if self._opened and state.get("sha256") not in (None, self._digest.hexdigest()):
+        if self._opened and state.get("sha256") not in (None, file_digest(self.file)):
             warn(f"{self.file} is not as it was written: curves of the report may be wrong")

@@ -55,7 +55,7 @@ class Progress:
         """Return the sum of the sentences of all processes."""
         return distributed.total([self.sentences], self.device)[0]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         return {
             "step": self.step,
             "evaluated_at": self.evaluated_at,
@@ -122,7 +122,7 @@ class Stages:
         self.index += 1
         self._begin()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         return {
             "index": self.index,
             "began_after": self.began_after,

@@ -12,7 +12,7 @@ import torch
 from multitask.config.config import seen_corpora
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.base import Score
-from multitask.config.saved.report_model import Baselines, RunReport, SplitFacts, TaskReport, Turns
+from multitask.config.saved.report_model import Baselines, RunReport, TaskReport, Turns
 from multitask.config.selected_steps import selected_steps
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
@@ -30,6 +30,7 @@ from multitask.training.setup import Plan
 from multitask.training.stages import trained_parameters
 from multitask.training.trainer import Trainer
 from multitask.utils import distributed
+from multitask.utils.device import gpu_facts, precision_name
 from multitask.utils.files import without_nan
 from multitask.utils.versions import command_line, versions
 
@@ -128,7 +129,7 @@ def task_result(
     rows = plan.data.splits[task]["dev"].rows
     dev, intervals = dev_results(scores, rows, reader)
     unseen, remarks = None, flags(metric, dev, baselines)
-    if entry.evaluate_only and plan.data.summary[task]["dev"]["in_train"]:
+    if entry.evaluate_only and plan.data.summary[task]["dev"].in_train:
         seen = plan.data.seen[task]["dev"].own
         unseen = unseen_results(scores, rows, reader, seen)
         left = f"without the {int(seen.sum()):,} rows in train"
@@ -149,10 +150,7 @@ def task_result(
         unseen=unseen,
         baselines=baselines,
         flags=remarks,
-        data={
-            split: SplitFacts.model_validate(facts)
-            for split, facts in plan.data.summary[task].items()
-        },
+        data=plan.data.summary[task],
         selected_step=trained.selected_step,
         turns=trained.turns,
         stopped_at_step=trained.stopped_at_step,
@@ -194,7 +192,8 @@ def run_result(
         "seed": config.seed,
         "versions": versions("torch", "transformers", "datasets", "scikit-learn"),
         "device": str(plan.device),
-        "precision": "bf16" if plan.model.autocast else "fp32",
+        **({} if (gpu := gpu_facts(plan.device)) is None else {"gpu": gpu}),
+        "precision": precision_name(plan.model.autocast),
         "kernels": plan.model.encoder.kernels,
         "processes": distributed.world(),
         "threads": torch.get_num_threads(),
@@ -220,7 +219,10 @@ def run_result(
 def dev_results(
     scores: Scores, rows: Rows, reader: LabelReader
 ) -> tuple[dict[str, Any], dict[str, list[Score]]]:
-    """Build the ``dev`` and ``dev_intervals`` entries of a task's report."""
+    """Build the ``dev`` and ``dev_intervals`` entries of a task's report.
+
+    ``dev`` has a number per metric, and a matrix: see ``TaskReport.dev``.
+    """
     kind = reader.task_type
     columns = kind.columns(rows, reader, scores.predictions, scores.scores)
     points = metrics.compute(kind, columns)

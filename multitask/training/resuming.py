@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from multitask.config import Config
 from multitask.config.prepare_run_directory import check_same_config, flat, started_with
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.run_files import StartedWith
 from multitask.data.splits import fingerprint
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.pretrained import load_tokenizer
@@ -69,7 +70,7 @@ def examine(
 
     Raises UserError if the run was started with another config, data or encoder, or cannot go on.
     """
-    data = SameData(checksums(plan)["data"])
+    data = SameData(fingerprint(plan.config, plan.data.splits))
 
     def check(states: Mapping[str, Any]) -> None:
         data.load_state_dict(states["data"])
@@ -86,10 +87,10 @@ def examine(
     return Left(encoder=encoder, checkpoint=find_intact(run, say, check))
 
 
-def checksums(plan: Plan) -> dict[str, Any]:
+def checksums(plan: Plan) -> StartedWith:
     """Return what a run is started with, in addition to its config and encoder."""
     data = fingerprint(plan.config, plan.data.splits)
-    return {"data": data, "kernels": plan.model.encoder.kernels}
+    return StartedWith(data=data, kernels=plan.model.encoder.kernels)
 
 
 def check_same_kernels(plan: Plan, run: RunDirectory, before: str | None) -> None:
@@ -157,7 +158,7 @@ def same_encoder(plan: Plan, run: RunDirectory) -> bool:
     return True
 
 
-def _described(encoder: Path) -> dict[str, Any]:
+def _described(encoder: Path) -> dict[str, object]:
     """Return what distinguishes the encoder in a directory from others, by name."""
     architecture = flat(load_architecture(str(encoder)).to_dict())
     tokenizer = load_tokenizer(str(encoder))

@@ -34,9 +34,12 @@ from multitask.models.pretrained import (
     use_kernels,
 )
 from multitask.training.gradient_surgery import Surgery, build_surgery
+from multitask.training.launcher import check_launcher
 from multitask.training.loss_weights import loss_weights
 from multitask.training.stages import Stage, plan_stages
-from multitask.training.tensorboard import check_installed
+from multitask.training.trackers.base import check_installed
+from multitask.utils import distributed
+from multitask.utils.device import emulates_bf16
 from multitask.utils.names import EMBEDDED
 
 
@@ -98,7 +101,7 @@ def set_up(config: Config, device: torch.device, say: Callable[[str], None] = pr
     Raises UserError if the config does not fit the data, the encoder or the device.
     """
     check(config)
-    data = load_data(config)
+    data = distributed.first_alone(partial(load_data, config))
     model = build_model(config, data, device, say)
     return plan(config, model, data, device)
 
@@ -113,6 +116,7 @@ def check(config: Config) -> None:
     if local and config.data_dir != EMBEDDED and not Path(config.data_dir).is_dir():
         raise config.error(("data_dir",), f"no such directory: {config.data_dir}")
     check_processes(config)
+    check_launcher(config)
 
 
 def load_data(config: Config) -> Data:
@@ -134,6 +138,8 @@ def build_model(
     with config.errors_at(("encoder", "name")):
         check_vocabulary(encoder, data.tokenizer, config.encoder.name)
     use_kernels(config, encoder, device, say)
+    if config.training.precision == "bf16" and emulates_bf16(device):
+        say(f"training.precision: {device} computes bf16 in fp32, which is slow: use `fp16`")
     start = find_start(config)
     if start is not None:
         start_encoder(config, start, encoder, data.tokenizer)

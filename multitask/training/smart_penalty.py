@@ -112,8 +112,8 @@ class _View:
     def _pool(self, embedded: Embedded) -> Tensor:
         # perturbed pooled vectors only pass the head, which is in fp32 anyway
         only_head = self.settings.perturb == "pooled" and not self.settings.bregman
-        autocast = None if only_head else False
-        return self.model.pool(separate({self.task: self.batch}), embedded, autocast)[self.task]
+        batches = separate({self.task: self.batch})
+        return self.model.pool(batches, embedded, in_fp32=not only_head)[self.task]
 
 
 def _smoothness(

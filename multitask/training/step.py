@@ -1,19 +1,21 @@
 """One training step: losses, gradients, clipping, the optimizer's step."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from multitask.data.collate import SharedBatch, by_task
+from multitask.data.collate import Batch, SharedBatch, by_task
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.training.gradient_surgery import Surgery, TaskGradients
-from multitask.training.loss import Objective
+from multitask.training.loss import Objective, Outcome
 from multitask.training.loss_weights import weighted
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite
+
+Watch = Callable[[str, Tensor, Tensor], None]  # (task, scores, labels)
 
 
 @dataclass
@@ -26,6 +28,8 @@ class Stepped:
         norm: the gradient norm before clipping.
         rows: the number of each task's rows with a label, on all processes.
         sequences: the number of texts, or cross-encoded pairs, that this process has encoded.
+        interrupted: True if a process of this run has had a signal to stop.
+        overflow: the new scale of the loss if this step was skipped in fp16, else None.
     """
 
     losses: dict[str, float] = field(default_factory=dict)
@@ -33,6 +37,36 @@ class Stepped:
     norm: float = 0.0
     rows: dict[str, int] = field(default_factory=dict)
     sequences: int = 0
+    interrupted: bool = False
+    overflow: float | None = None
+
+
+@dataclass
+class _Unread:
+    """Numbers of a step that are still on the device, for one reading at its end.
+
+    Attributes:
+        losses: each task's losses, one per micro-batch: scalars in fp32.
+        penalties: each task's SMART penalties, in the same way.
+    """
+
+    losses: dict[str, list[Tensor]] = field(default_factory=dict)
+    penalties: dict[str, list[Tensor]] = field(default_factory=dict)
+
+    def numbers(self, interrupted: bool) -> Tensor:
+        """Return the sum over the ranks of all losses and penalties, and of ``interrupted``."""
+        of_tasks = (*self.losses.values(), *self.penalties.values())
+        parts = torch.stack([number.detach() for numbers in of_tasks for number in numbers])
+        return distributed.summed(torch.cat([parts, parts.new_full((1,), float(interrupted))]))
+
+    def read(self, numbers: Sequence[float]) -> tuple[dict[str, float], dict[str, float]]:
+        """Add up the numbers of each task: losses and penalties."""
+        values = iter(numbers)
+
+        def added(by_task: dict[str, list[Tensor]]) -> dict[str, float]:
+            return {task: sum(next(values) for _ in parts) for task, parts in by_task.items()}
+
+        return added(self.losses), added(self.penalties)
 
 
 def train_step(
@@ -43,58 +77,110 @@ def train_step(
     *,
     clip_norm: float | None = None,
     surgery: Surgery | None = None,
-    watch: Callable[[str, Tensor, Tensor], None] | None = None,
+    watch: Watch | None = None,
+    interrupted: bool = False,
 ) -> Stepped:
     """Take one optimizer step on several micro-batches, each with rows of one or more tasks.
 
     Parameters of other tasks have no gradient (None, not zero), so AdamW changes neither them nor
-    their momentum. ``watch`` receives each task's scores and labels.
+    their momentum. ``watch`` receives each task's scores and labels. ``interrupted`` says that this
+    process has had a signal; the result says it of all processes.
+
+    The host waits for the device once, after the optimizer's launch, and once more with surgery.
+    So the optimizer itself leaves the weights as they are if a number is not finite. In fp16 a step
+    whose gradient overflows is skipped.
 
     Raises:
-        NotFinite: a loss or the gradient is not a finite number; the weights are untouched.
+        NotFinite: a loss is not a finite number, or the gradient is not, in fp16 at a scale below
+            1; the weights are untouched.
     """
-    result = Stepped()
+    result, unread, scaler = Stepped(), _Unread(), objective.scaler
     apart = TaskGradients(model.shared()) if surgery else None
     for shared in micro_batches:
         result.sequences += sum(len(batch.inputs.input_ids) for batch in shared)
+        result.rows |= {task: batch.step_rows for task, batch in by_task(shared).items()}
         outcomes = objective.losses(model, shared, apart=surgery is not None)
-        batches, objectives = by_task(shared), {}
-        for task, outcome in outcomes.items():
-            share = batches[task].share
-            part = outcome.loss * share
-            result.losses[task] = result.losses.get(task, 0.0) + part.item()
-            result.rows[task] = batches[task].step_rows
-            if outcome.penalty is not None:
-                penalty = outcome.penalty * share
-                result.penalties[task] = result.penalties.get(task, 0.0) + penalty.item()
-                part = part + penalty
-            objectives[task] = weighted(model, task, objective.weights[task] * part, share)
-            if watch is not None:
-                counted = slice(None) if share else slice(0)  # share 0: they count on another rank
-                watch(task, outcome.scores.detach()[counted], batches[task].gold[counted])
+        objectives = _objectives(model, by_task(shared), outcomes, objective, unread=unread)
+        _show(watch, by_task(shared), outcomes)
         if apart is None:
-            torch.stack(list(objectives.values())).sum().backward()
+            objective.scaled(torch.stack(list(objectives.values())).sum()).backward()
         else:
             for task, value in objectives.items():
-                apart.backward(task, value)
+                apart.backward(task, objective.scaled(value))
     distributed.add_gradients(_touched(model))
     if apart is not None and surgery is not None:
         apart.sum_over_ranks()
         apart.combine(surgery)
-    touched = _touched(model)
-    sums = [*result.losses.values(), *result.penalties.values()]
-    means = iter(distributed.total(sums, touched[0].device))
-    result.losses = {task: next(means) for task in result.losses}
-    result.penalties = {task: next(means) for task in result.penalties}
-    result.norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf).item()
-    numbers = [*result.losses.values(), *result.penalties.values(), result.norm]
-    if not all(map(math.isfinite, numbers)):
-        optimizer.zero_grad(set_to_none=True)
-        shown = ", ".join(f"task {task}: loss {loss}" for task, loss in result.losses.items())
-        raise NotFinite(f"{shown}, gradient norm {result.norm}")
+    if scaler is not None:
+        scaler.unscale_(optimizer)
+    sums = unread.numbers(interrupted)
+    norm = torch.nn.utils.clip_grad_norm_(_touched(model), clip_norm or math.inf)
+    numbers = torch.cat([sums, norm.to(sums.dtype)[None]])
+    _step(optimizer, found_inf=(~numbers.isfinite()).any().float())
+    if scaler is not None:
+        scaler.update()
+    *values, stops, result.norm = numbers.tolist()
+    result.losses, result.penalties = unread.read(values)
+    result.interrupted = stops > 0
+    _check_finite(result, values, scaler)
+    return result
+
+
+def _objectives(
+    model: MultiTaskModel,
+    batches: Mapping[str, Batch],
+    outcomes: Mapping[str, Outcome],
+    objective: Objective,
+    *,
+    unread: _Unread,
+) -> dict[str, Tensor]:
+    """Return what each task adds to the objective; note its loss and penalty in ``unread``."""
+    objectives = {}
+    for task, outcome in outcomes.items():
+        share = batches[task].share
+        part = outcome.loss * share
+        unread.losses.setdefault(task, []).append(part)
+        if outcome.penalty is not None:
+            penalty = outcome.penalty * share
+            unread.penalties.setdefault(task, []).append(penalty)
+            part = part + penalty
+        objectives[task] = weighted(model, task, objective.weights[task] * part, share)
+    return objectives
+
+
+def _show(
+    watch: Watch | None, batches: Mapping[str, Batch], outcomes: Mapping[str, Outcome]
+) -> None:
+    """Give the scores and labels of each task to ``watch``, if there is one."""
+    if watch is None:
+        return
+    for task, outcome in outcomes.items():
+        # share 0: the rows count on another rank
+        counted = slice(None) if batches[task].share else slice(0)
+        watch(task, outcome.scores.detach()[counted], batches[task].gold[counted])
+
+
+def _check_finite(
+    result: Stepped, values: Sequence[float], scaler: torch.amp.GradScaler | None
+) -> None:
+    """Raise NotFinite if the run has diverged; note an overflow of fp16, which is none yet."""
+    finite = all(map(math.isfinite, values))
+    if finite and math.isfinite(result.norm):
+        return
+    if finite and scaler is not None:
+        result.overflow, result.norm = scaler.get_scale(), math.nan
+        if result.overflow >= 1:
+            return
+    shown = ", ".join(f"task {task}: loss {loss}" for task, loss in result.losses.items())
+    raise NotFinite(f"{shown}, gradient norm {result.norm}")
+
+
+def _step(optimizer: torch.optim.Optimizer, found_inf: Tensor) -> None:
+    """Step, unless ``found_inf`` is 1.0: a fused AdamW reads it on the device, as for torch.amp."""
+    if getattr(optimizer, "_step_supports_amp_scaling", False):
+        optimizer.found_inf = found_inf  # type: ignore[attr-defined]
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return result
 
 
 def _touched(model: MultiTaskModel) -> list[torch.nn.Parameter]:

@@ -108,6 +108,7 @@ def _train(
     ``config`` is the plan's config with the labels of the data.
     """
     run, checkpoint = RunDirectory(Path(config.output_dir)), left.checkpoint.path
+    distributed.check_seen(run.path)
     for line in describe_data(plan):
         say(line)
     for warning in plan.warnings:
@@ -133,6 +134,8 @@ def _train(
     distributed.on_first(keep)
     report = save_results(plan, trainer, baselines, revision)
     distributed.on_first(keep)  # again: scoring takes a while
+    for callback in trainer.callbacks:
+        callback.on_report(trainer, report)
     return report
 
 

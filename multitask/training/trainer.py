@@ -100,12 +100,14 @@ class Trainer:
                 if self.stages.is_last:
                     break
                 self._next_stage()
-            self.take_step()
-            if distributed.total([float(self.interrupted)], self.plan.device)[0]:
+            if self.take_step():
                 self._stop_interrupted()
 
-    def take_step(self) -> None:
-        """Take one optimizer step, without tasks that have stopped or that the sampler skips."""
+    def take_step(self) -> bool:
+        """Take one optimizer step, without tasks that have stopped or that the sampler skips.
+
+        Returns True if a process of this run has had a signal to stop.
+        """
         turns = self.turns.next(self.stages.now, self.in_stage, self._write)
         began = time.perf_counter()
         tasks = [task for task, taken in turns.items() if taken and task in self.active_tasks]
@@ -122,12 +124,17 @@ class Trainer:
                 clip_norm=self.plan.config.training.clip_norm,
                 surgery=self._surgery_due(),
                 watch=self.turns.watch if self.stages.now.sampler.needs_scores else None,
+                interrupted=self.interrupted,
             )
+        elif distributed.total([float(self.interrupted)], self.plan.device)[0]:
+            result.interrupted = True
         self.stages.scheduler.step()  # also in a skipped step: the schedule stays as planned
         self.progress.count(turns, result)
         self.progress.seconds += time.perf_counter() - began
         for callback in self.callbacks:
             callback.on_step(self, list(turns), result)
+        # several processes stop together; one may stop at once
+        return result.interrupted if distributed.world() > 1 else self.interrupted
 
     def evaluate(self) -> None:
         """Evaluate every task, record new best steps, stop tasks that are out of patience."""

@@ -83,7 +83,7 @@ class Turns:
             if (tasks := [task for task in members if task in stage.tasks])
         }
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         joined = self._joined().items()
         seen = {task: {"scores": scores, "labels": labels} for task, (scores, labels) in joined}
         return {"train_scores": self.train_scores, "seen": seen}

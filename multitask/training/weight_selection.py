@@ -79,7 +79,7 @@ class Selection:
             for name, best in self.best.items()
         }
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         stopping = self.early_stopping
         return {
             "best": {n: [b.value, b.step, stopping.waited.get(n, 0)] for n, b in self.best.items()},

@@ -5,9 +5,12 @@ clipping. ``torchrun`` and ``accelerate launch`` start the processes and set the
 """
 
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +19,8 @@ from torch import Tensor, distributed, nn
 
 from multitask.utils.errors import PeerLost, UserError, reason_of
 
+PATIENCE = timedelta(hours=2)  # for the first process, while it tokenizes
+PIECE = 64 * 2**20  # bytes of gradients that are summed in one call
 UNSET = "start with a launcher such as torchrun, or unset WORLD_SIZE"
 
 T = TypeVar("T")
@@ -23,10 +28,10 @@ T = TypeVar("T")
 
 def planned_world() -> int:
     """Return the number of processes that the launcher started for this run."""
-    given = os.environ.get("WORLD_SIZE", "1")
-    if not given.isdecimal() or int(given) < 1:
-        raise UserError(f"WORLD_SIZE={given}: expected a number of processes: {UNSET}")
-    return int(given)
+    size = os.environ.get("WORLD_SIZE", "1")
+    if not size.isdecimal() or int(size) < 1:
+        raise UserError(f"WORLD_SIZE={size}: expected a number of processes: {UNSET}")
+    return int(size)
 
 
 def world() -> int:
@@ -42,17 +47,19 @@ def rank() -> int:
 @contextmanager
 def processes(device: torch.device) -> Iterator[None]:
     """Join the process group of the launcher for the block."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     if planned_world() == 1:
         yield
         return
     # transformers imports this later: then its default arguments would keep the group for ever, and
     # a thread of the group could abort the process while Python ends
     import_module("torch.distributed.nn.functional")
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
+    # objects travel over gloo: nccl would send them through the GPU's memory
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     try:
         with _peers():
-            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            distributed.init_process_group(backend, timeout=PATIENCE)
     except ValueError as error:  # a variable that a launcher sets is missing
         raise UserError(f"{reason_of(error)}: {UNSET}") from error
     try:
@@ -95,6 +102,16 @@ def on_first(function: Callable[[], T]) -> T:
     return answer[0]
 
 
+def first_alone(function: Callable[[], T]) -> T:
+    """Call ``function`` on rank 0, then on the others, which find what it has put into a cache.
+
+    All ranks raise an error of rank 0.
+    """
+    results: list[T] = []
+    on_first(lambda: results.append(function()))
+    return results[0] if results else function()
+
+
 def gather(value: T) -> list[T]:
     """Return the values of all ranks, in order of rank, on every rank."""
     if world() == 1:
@@ -105,31 +122,64 @@ def gather(value: T) -> list[T]:
     return values
 
 
+def check_seen(directory: Path) -> None:
+    """Raise UserError if a machine of the run does not see the run's directory."""
+    seen = gather((socket.gethostname(), directory.is_dir()))
+    blind = sorted({host for host, there in seen if not there})
+    if blind:
+        raise UserError(
+            f"{directory} is not there on {', '.join(blind)}: all machines of a run need one "
+            "directory, such as on a shared file system"
+        )
+
+
 def total(values: Sequence[float], device: torch.device) -> list[float]:
     """Sum each value over the ranks, in float64."""
     if world() == 1:
         return list(values)
-    tensor = torch.tensor(values, dtype=torch.float64, device=device)
+    return summed(torch.tensor(values, dtype=torch.float64, device=device)).tolist()
+
+
+def summed(numbers: Tensor) -> Tensor:
+    """Sum numbers [n] over the ranks, in float64, without a wait."""
+    if world() == 1:
+        return numbers
+    wide = numbers.to(torch.float64, copy=True)
     with _peers():
-        distributed.all_reduce(tensor)
-    return tensor.tolist()
+        distributed.all_reduce(wide)
+    return wide
 
 
 def add_gradients(parameters: Sequence[nn.Parameter]) -> None:
-    """Sum the gradients over the ranks, in place, in one call."""
+    """Sum the gradients over the ranks, in place."""
     add_tensors([p.grad for p in parameters if p.grad is not None])
 
 
 def add_tensors(tensors: Sequence[Tensor]) -> None:
-    """Sum each tensor over the ranks, in place, in one call."""
-    if world() == 1 or not tensors:
+    """Sum each tensor over the ranks, in place; some at a time, so that the copy stays small."""
+    if world() == 1:
         return
-    flat = torch.cat([tensor.flatten() for tensor in tensors])
-    with _peers():
-        distributed.all_reduce(flat)
-    sizes = [tensor.numel() for tensor in tensors]
-    for tensor, summed in zip(tensors, flat.split(sizes), strict=True):
-        tensor.copy_(summed.view_as(tensor))
+    for piece in _pieces(tensors):
+        flat = torch.cat([tensor.flatten() for tensor in piece])
+        with _peers():
+            distributed.all_reduce(flat)
+        sizes = [tensor.numel() for tensor in piece]
+        for tensor, part in zip(piece, flat.split(sizes), strict=True):
+            tensor.copy_(part.view_as(tensor))
+
+
+def _pieces(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Divide tensors, in order, into pieces of at most ``PIECE`` bytes or one tensor."""
+    piece: list[Tensor] = []
+    size = 0
+    for tensor in tensors:
+        if piece and size + tensor.nbytes > PIECE:
+            yield piece
+            piece, size = [], 0
+        piece.append(tensor)
+        size += tensor.nbytes
+    if piece:
+        yield piece
 
 
 class _Gather(torch.autograd.Function):

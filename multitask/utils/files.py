@@ -130,12 +130,12 @@ def _scratch_in(directory: Path, like: Path | None) -> Iterator[Path]:
 def _exchange(made: Path, target: Path) -> bool:
     """Swap two directories in one step; return False if the system cannot do that."""
     libc, new, old = ctypes.CDLL(None), os.fsencode(made), os.fsencode(target)
-    here, swap = -100, 2  # AT_FDCWD; RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+    cwd, swap = -100, 2  # AT_FDCWD; RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
     try:
         if sys.platform == "darwin":
             failed = libc.renamex_np(new, old, swap)
         else:
-            failed = libc.renameat2(here, new, here, old, swap)
+            failed = libc.renameat2(cwd, new, cwd, old, swap)
     except AttributeError:  # another system
         return False
     return not failed
@@ -219,8 +219,8 @@ def remove_scraps(
             if scrap.is_symlink() or not scrap.is_dir():
                 scrap.unlink()
                 continue
-            with hold(scrap) as ours:
-                if ours:
+            with hold(scrap) as locked:
+                if locked:
                     _clear(scrap)
 
 
@@ -319,21 +319,35 @@ def read_digests(file: Path) -> dict[str, list[str]]:
     return digests
 
 
+def file_digests(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a directory by name, without that of ``CHECKSUMS``."""
+    files = sorted(path for path in directory.iterdir() if path.name != CHECKSUMS)
+    return {file.name: file_digest(file) for file in files}
+
+
+def changed_file(directory: Path, digests: Mapping[str, str | Sequence[str]]) -> str | None:
+    """Return the first name whose file is missing or has none of its valid digests; else None."""
+    for name, valid in digests.items():
+        file = directory / name
+        if file.parent != directory or not file.is_file() or file_digest(file) not in valid:
+            return name
+    return None
+
+
 def write_checksums(directory: Path) -> None:
     """Write the SHA-256 of each file of a directory."""
-    files = sorted(path for path in directory.iterdir() if path.name != CHECKSUMS)
-    write_digests(directory / CHECKSUMS, {file.name: [file_digest(file)] for file in files})
+    digests = file_digests(directory)
+    write_digests(directory / CHECKSUMS, {name: [digest] for name, digest in digests.items()})
 
 
 def check_checksums(directory: Path) -> None:
     """Raise UserError if a file of a directory was changed after ``write_checksums``."""
-    for name, valid in read_digests(directory / CHECKSUMS).items():
-        file = directory / name
-        if file.parent != directory or not file.is_file() or file_digest(file) not in valid:
-            raise UserError(
-                f"{directory}: {name!r} is damaged (its checksum is not the one in {CHECKSUMS}): "
-                "resume the run, which writes it anew, or train it again"
-            )
+    name = changed_file(directory, read_digests(directory / CHECKSUMS))
+    if name is not None:
+        raise UserError(
+            f"{directory}: {name!r} is damaged (its checksum is not the one in {CHECKSUMS}): "
+            "resume the run, which writes it anew, or train it again"
+        )
 
 
 def write_text(file: Path, text: str) -> None:

@@ -7,3 +7,5 @@ PACKAGED_ENCODER = "packaged-minilm"
 KERNELS_VARIABLE = "MULTITASK_KERNELS"
 # the name of the sweep that a run belongs to: trackers group the runs by it
 SWEEP_VARIABLE = "MULTITASK_SWEEP"
+# packages whose classes a YAML file may name (`--allow-module`); the runs of a sweep inherit it
+MODULES_VARIABLE = "MULTITASK_MODULES"

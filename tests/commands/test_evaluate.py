@@ -25,3 +25,9 @@ def test_evaluate_on_an_unlabelled_test_split_says_so(course_run, capsys):
 def test_evaluate_where_the_data_are_gone(tiny_run, capsys, tmp_path):
     line = complaint(capsys, "evaluate", tiny_run, f"data_dir={tmp_path}")
     assert f"no such file: {tmp_path / 'ids-sst-dev.csv'} (is `data_dir` right?)" in line
+
+
+def test_evaluate_one_task(course_run, capsys):
+    assert main("evaluate", course_run, "--task", "sst") == 0
+    assert set(json.loads((course_run / "evaluation-dev.json").read_text())) == {"sst"}
+    assert "no task 'sst2'" in complaint(capsys, "evaluate", course_run, "--task", "sst2")

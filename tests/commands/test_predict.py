@@ -62,8 +62,11 @@ def test_texts_of_the_user_need_no_ids(course_run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--task", "sts"], "predict: --task and --file go together"),
-        (["--file", "{tmp}/good.txt"], "predict: --task and --file go together"),
+        (["--task", "sts"], "predict: --task is for --file and --text"),
+        (["--file", "{tmp}/good.txt"], "name the task by --task: one of sst, "),
+        (["--text", "a", "--file", "{tmp}/good.txt"], "predict: give --file or --text, not both"),
+        (["--text", "a", "--again", "--task", "sst"], "--again is for the files of one run"),
+        (["--text", "a", "--task", "sts"], "--text takes "),
         (["--output", "{tmp}/x.jsonl"], "predict: --output is for --file"),
         (
             ["--task", "sst2", "--file", "{tmp}/good.txt"],
@@ -97,3 +100,29 @@ def test_bad_input_is_one_line(arguments, message, tiny_run, capsys, tmp_path):
     given = [argument.format(tmp=tmp_path) for argument in arguments]
     assert message.format(tmp=tmp_path) in complaint(capsys, "predict", tiny_run, *given)
     assert {path: path.stat().st_mtime_ns for path in tiny_run.rglob("*")} == before
+
+
+def test_only_missing_and_damaged_files_are_made(course_run, tmp_path, capsys):
+    run = shutil.copytree(course_run, tmp_path / "run")
+    files = sorted(file for file in (run / "predictions").rglob("*") if file.is_file())
+    assert main("predict", run, "--again") == 0
+    before = {file: file.read_bytes() for file in files}
+    capsys.readouterr()
+    assert main("predict", run) == 0
+    printed = capsys.readouterr().out
+    assert "written" not in printed and printed.count("intact: ") >= 6
+    changed = next(file for file in files if file.suffix == ".csv" and "sst" in file.name)
+    changed.write_text("damaged")
+    assert main("predict", run) == 0
+    printed = capsys.readouterr().out
+    assert f"written: {changed}" in printed and "intact: " in printed
+    assert {file: file.read_bytes() for file in files} == before
+
+
+def test_a_text_on_the_command_line(course_run, capsys):
+    assert main("predict", course_run, "--task", "sst", "--text", "a good film") == 0
+    (record,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert record["texts"] == ["a good film"] and "prediction" in record
+    assert main("predict", course_run, "--task", "sts", "--text", "a man", "a woman") == 0
+    (record,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert record["texts"] == ["a man", "a woman"]

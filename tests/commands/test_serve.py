@@ -69,7 +69,7 @@ def test_a_port_in_use_is_one_line(tiny_run, capsys):
 
 def test_without_flask_one_line_names_the_install(tiny_run, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "flask", None)
-    assert complaint(capsys, tiny_run) == "the page needs Flask: pip install flask"
+    assert complaint(capsys, tiny_run).startswith("the page needs Flask: pip install ")
 
 
 def test_help_loads_nothing_heavy():

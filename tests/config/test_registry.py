@@ -136,3 +136,28 @@ def test_real_head_refuses_through_the_registry():
     with pytest.raises(UserError, match="'cosine_regression': linear must be true or false"):
         options = {"linear": "no"}
         registry.build("head", "cosine_regression", options, {"dim": 4, "low": 0.0, "high": 5.0})
+
+
+def test_a_head_that_lacks_a_part_or_its_module_is_one_line(monkeypatch):
+    class Incomplete:
+        takes, task_type = "single", "class"
+
+    monkeypatch.setitem(registry.HEADS, "mine", "heads.nowhere:Head")
+    with pytest.raises(UserError, match=r"heads.nowhere:Head: no module 'heads.nowhere'"):
+        registry.head_type("mine")
+    monkeypatch.setitem(registry.HEADS, "mine", "heads.binary:Nothing")
+    with pytest.raises(UserError, match=r"heads.binary:Nothing: .*has no attribute 'Nothing'"):
+        registry.head_type("mine")
+    monkeypatch.setattr(registry, "resolve", lambda kind, name: Incomplete)
+    with pytest.raises(UserError, match=r"head 'mine' .* has no `loss`"):
+        registry.head_type("mine")
+
+
+def test_a_class_of_an_allowed_package_may_be_named(monkeypatch):
+    name = "heads.binary:BinaryHead"
+    with pytest.raises(UserError, match="unknown head"):
+        registry.resolve("head", name)
+    monkeypatch.setenv("MULTITASK_MODULES", "mine,heads")
+    assert registry.head_type(name).name == "binary"
+    with pytest.raises(UserError, match="unknown head"):
+        registry.resolve("head", "headsmine.binary:BinaryHead")

@@ -25,6 +25,7 @@ SPELLED_BY = {
 # files of other directories that have the name of a run's file
 OTHER_FILES = {
     "multitask/inference/export/write_export.py: README.md",
+    "multitask/models/encoders/kernels.py: .lock",
     "multitask/reporting/comparison/compare.py: report.html",
 }
 

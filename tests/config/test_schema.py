@@ -44,7 +44,7 @@ RANGES = [
     ("training.keep_checkpoints", ["1"], ["2"]),
     ("training.holdout", ["1.0"], ["0", "0.1"]),
     ("training.schedule", ["linnear", "5"], ["cosine", "polynomial", "constant", "linear"]),
-    ("training.precision", ["fp16"], ["bf16"]),
+    ("training.precision", ["fp8"], ["fp16"]),
     ("encoder.dropout", ["1"], ["0", "null"]),
     ("tasks.t.max_length", ["3"], ["4"]),
     ("tasks.t.batch_size", ["0"], ["1"]),

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from multitask.config import load_config
+from multitask.utils.errors import UserError
 from tests.support.messages import refusal
 
 
@@ -104,3 +106,13 @@ def test_mistake_names_the_file_and_line_that_hold_the_value(
 def test_mistake_on_the_command_line_names_it_even_through_defaults(base):
     result = refusal(base, "defaults.batch_size=0", "seed=3")
     assert result.startswith("command line: defaults.batch_size=0: tasks.t.batch_size: ")
+
+
+def test_a_key_at_the_wrong_place_is_answered_with_the_full_key():
+    for override, full in (
+        ("lr=1e-5", "training.lr"),
+        ("batch_size=8", "defaults.batch_size"),
+        ("tasks.sst.lr=1e-5", "training.lr"),
+    ):
+        with pytest.raises(UserError, match=rf"unknown key \(did you mean {full}"):
+            load_config("configs/demo.yaml", [override])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from multitask.config.yaml_merge import is_override, load_tree
+from multitask.utils.errors import UserError
 from tests.support.messages import tree_refusal
 
 
@@ -236,3 +237,20 @@ def test_an_argument_that_is_not_utf_8_is_refused(files):
 def test_a_long_override_is_no_directory(files):
     files(a="x: 1\n")
     assert is_override("x=" + "y" * 5000)
+
+
+def test_extends_falls_back_to_the_presets(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("extends: demo.yaml\nseed: 5\n")
+    tree = load_tree(file)
+    assert tree.value["seed"] == 5 and tree.value["tasks"]
+    (tmp_path / "demo.yaml").write_text("device: cpu\n")  # a file next to it comes first
+    assert load_tree(file).value == {"device": "cpu", "seed": 5}
+
+
+def test_a_default_that_every_task_replaces_is_refused(tmp_path):
+    file = tmp_path / "own.yaml"
+    file.write_text("tasks: {a: {data: {test: x}}, b: {data: {test: y}}}\n")
+    with pytest.raises(UserError, match=r"no effect: .* set tasks.a.data.test, tasks.b.data.test"):
+        load_tree(file, ["defaults.data.test=null"])
+    assert load_tree(file, ["defaults.data.dev=d"]).value["tasks"]["a"]["data"]["dev"] == "d"

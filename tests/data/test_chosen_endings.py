@@ -156,6 +156,32 @@ def test_a_broken_row_is_one_line_with_file_and_row(name, config, tmp_path):
     assert said.startswith(f"{tmp_path / 'bad.jsonl'}, row 2") and "\n" not in said
 
 
+LABELS = {
+    "from 0": (["0", "1", "2"], ""),
+    "from 1": (["1", "3", "2"], r"row 2 .* is '3': expected one of 0, 1, 2 or A, B, C: labels cou"),
+    "0 and 3": (["0", "3"], r"row 2 .* is '3': expected one of 0, 1, 2 or A, B, C$"),
+    "letters": (["B", "C"], ""),
+    "neither 0 nor 3": (["2", "1"], "warning"),
+    "4 is no number of an ending": (["1", "4"], r"row 2 .* is '4': expected one of [^:]*$"),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_that_count_from_1_are_noticed_by_all_rows(name, config, tmp_path, capsys):
+    labels, said = LABELS[name]
+    rows = [{"context": "where ?", "endings": ENDINGS[0], "label": label} for label in labels]
+    write_lines(tmp_path / "some.jsonl", rows)
+    made = config(dev="some.jsonl")
+    if not said or said == "warning":
+        assert len(read(made)) == len(rows)
+        warned = "some.jsonl: label is never 0: labels count from 0" in capsys.readouterr().err
+        assert warned == (said == "warning")
+        return
+    with pytest.raises(UserError, match=said) as raised:
+        read(made)
+    assert "\n" not in str(raised.value)
+
+
 def test_an_empty_cell_of_a_column_is_named(config, tmp_path):
     rows = [{"context": "where ?", **dict(zip(COLUMNS, ENDINGS[0], strict=True)), "label": 0}]
     write_csv(tmp_path / "bad.csv", [*rows, {**rows[0], "two": ""}])

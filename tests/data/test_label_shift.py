@@ -10,6 +10,7 @@ from multitask.config.registry import task_type
 from multitask.data.label_shift import other_labels, padding_warnings
 from multitask.data.load_rows import label_readers, load_rows
 from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 from tests.conftest import ROOT, write_tsv
 from tests.support.data_files import make
 from tests.support.token_run import write_lines
@@ -30,7 +31,11 @@ def classes(low, high, size):
 
 
 def warning_of(train, dev, reader):
-    return other_labels({"train": train, "dev": dev}, reader)
+    pair = {
+        split: Rows(split, [""] * len(labels), [("text",)] * len(labels), labels)
+        for split, labels in (("train", train), ("dev", dev))
+    }
+    return other_labels(pair, reader)
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def data(tmp_path, tiny_encoder):
 
 def counts(loaded, task: str, split: str = "dev") -> tuple:
     part = loaded.summary[task][split]
-    return part["in_train"], part.get("in_other_train", 0), part.get("other_train", [])
+    return part.in_train, part.in_other_train or 0, part.other_train
 
 
 DOG, CAT, MAN = "the dog runs", "the cat sleeps", "the man sees a tree"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from multitask.config.registry import task_type
+from multitask.config.saved.report_model import SplitFacts
 from multitask.data.summary import alike, describe, told_apart, unread
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
@@ -16,13 +17,14 @@ def rows_of(*texts: str | tuple[str, ...], labels: list | None = None) -> Rows:
 
 
 CLASSES = LabelReader(task_type("class"), {"0": 0, "1": 1, "2": 2}, ("bad", "so so", "good"))
+CHOICES = LabelReader(task_type("choice"), {}, ())
 NUMBERS = LabelReader(task_type("number"), {}, (), 0.0, 5.0)
 
 
 def test_describe_counts_what_the_report_shows():
     rows = rows_of("a", " a ", "b", "", "  ", labels=[0, 0, 2, 2, 2])
     rows.unlabelled_dropped = 3
-    assert describe(rows, CLASSES) == {
+    assert describe(rows, CLASSES).content() == {
         "rows": 5,
         "unlabelled_dropped": 3,
         "empty_texts": 2,
@@ -31,11 +33,17 @@ def test_describe_counts_what_the_report_shows():
     }
 
 
+def test_describe_counts_the_places_of_right_endings():
+    rows = rows_of(("c", "x", "y", "z"), ("c", "x", "y", "z"), labels=[0, 2])
+    assert describe(rows, CHOICES).label_counts == {"0": 1, "1": 0, "2": 1}
+    assert describe(rows_of(("c", "x", "y")), CHOICES).label_counts == {}
+
+
 def test_describe_numbers_pairs_and_unlabelled():
     pairs = rows_of(("a", "b"), ("b", "a"), ("a", ""), labels=[1.0, 2.0, 3.0])
     result = describe(pairs, NUMBERS)
-    assert (result["duplicates"], result["empty_texts"], result["label_counts"]) == (1, 1, {})
-    assert describe(rows_of("a"), CLASSES)["label_counts"] == {}
+    assert (result.duplicates, result.empty_texts, result.label_counts) == (1, 1, {})
+    assert describe(rows_of("a"), CLASSES).label_counts == {}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +85,9 @@ def test_classes_that_look_alike(names, groups):
     ],
 )
 def test_words_without_a_token_are_told_by_their_reason(part, answers, lines):
-    result = list(unread(part, "dev", task_type("span" if answers else "tags")))
+    result = list(
+        unread(SplitFacts(rows=9, **part), "dev", task_type("span" if answers else "tags"))
+    )
     assert len(result) == len(lines)
     assert all(one.startswith(line) for one, line in zip(result, lines, strict=True))
 

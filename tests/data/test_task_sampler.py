@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitask.config.registry import SAMPLERS, build
+from multitask.config.registry import SAMPLERS, build, resolve
 from multitask.data.batch_sampler import TaskStream
-from multitask.data.task_sampler import RoundRobin, Sizes
+from multitask.data.task_sampler import RoundRobin, Shares, Sizes
 from multitask.utils.errors import UserError
+from tests.support.cases import sampler_case
 
 relaxed = settings(deadline=None, max_examples=60)  # no deadline: the machine may be busy
 seeds = st.integers(0, 2**31)
@@ -40,7 +41,8 @@ def counts(sampler, epoch=0, scores=None):
 
 
 def options_of(name, rows):
-    return {"weights": {task: i + 1.0 for i, task in enumerate(rows)}} if name == "fixed" else {}
+    case = sampler_case(name)
+    return case.options(rows) if hasattr(case, "options") else {}
 
 
 # ---- every sampler
@@ -170,35 +172,23 @@ def test_epochs_of_a_number_of_steps_go_on_where_the_last_one_stopped():
 # ---- shares
 
 
-def shares_of(name, rows, epoch, epochs, options):
-    """Each method's formula, as the sources print it."""
-    exponent = {
-        "proportional": 1,
-        "square_root": 0.5,
-        "annealed": 1 - 0.8 * epoch / (epochs - 1) if epochs > 1 else 1,
-        "temperature": 1 / options.get("temperature", 2.0),
-    }
-    weights = {t: options["weights"][t] if name == "fixed" else n ** exponent[name]
-               for t, n in rows.items()}  # fmt: skip
-    return {task: weight / sum(weights.values()) for task, weight in weights.items()}
-
-
 @relaxed
 @given(
-    st.sampled_from(["proportional", "square_root", "annealed", "temperature", "fixed"]),
+    st.sampled_from([name for name in SAMPLERS if issubclass(resolve("sampler", name), Shares)]),
     st.dictionaries(st.sampled_from(NAMES), st.integers(1, 5000), min_size=1),
     st.integers(1, 4),
-    st.floats(0.2, 9),
+    st.data(),
     seeds,
 )
-def test_realised_counts_are_the_shares_to_within_one_step(name, rows, epochs, heat, seed):
-    options = options_of(name, rows)
-    if name == "temperature":
-        options = {"temperature": heat}
+def test_realised_counts_are_the_shares_to_within_one_step(name, rows, epochs, data, seed):
+    """The formula of each method is in its case, as the sources print it."""
+    case, options = sampler_case(name), options_of(name, rows)
+    options |= {key: data.draw(values) for key, values in getattr(case, "VARIED", {}).items()}
     sampler = make(name, sizes_of(rows, epochs, seed=seed), **options)
     for epoch in range(epochs):
-        result = counts(sampler, epoch)
-        for task, share in shares_of(name, rows, epoch, epochs, options).items():
+        result, weights = counts(sampler, epoch), case.weights(rows, epoch, epochs, **options)
+        for task, weight in weights.items():
+            share = weight / sum(weights.values())
             assert abs(result[task] - share * sampler.steps_per_epoch) < 1 + 1e-6
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import SafetensorError
 from tokenizers import processors
 
 from multitask.data import tokenize as module
@@ -17,6 +18,7 @@ from multitask.models.pretrained import load_tokenizer
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 from multitask.utils.limits import CACHE_BYTES
+from multitask.utils.tensor_files import write_with_checksum
 from tests.support.panics import REASON, panic
 
 apart = Siamese().arrange
@@ -239,6 +241,8 @@ def test_whatever_changes_the_tokens_misses_the_cache(
         "older layout",
         "newer layout",
         "not safetensors",
+        "the layout of older versions",
+        "without a checksum",
         "empty",
         "half",
         "foreign",
@@ -247,19 +251,25 @@ def test_whatever_changes_the_tokens_misses_the_cache(
     ],
 )
 def test_a_damaged_cache_file_is_ignored_and_replaced(damage, tokenizer, tmp_path, counted):
-    from safetensors.numpy import load, save
+    from safetensors.numpy import load_file, save, save_file
 
     fresh = tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path)
     (file,) = tmp_path.iterdir()
     content = file.read_bytes()
 
-    def written(data: bytes) -> bytes:
-        return hashlib.sha256(data).digest() + data
+    def written(arrays: dict[str, np.ndarray]) -> bytes:
+        other = tmp_path / "other"
+        write_with_checksum(other, lambda *to: save_file(arrays, *to))
+        data = other.read_bytes()
+        other.unlink()
+        return data
 
     damaged = {
-        "older layout": written(save({"ids": np.zeros(3, dtype=np.int32)})),
-        "newer layout": written(save({**load(content[32:]), "more": np.zeros(3)})),
-        "not safetensors": written(b"\xff" * 40),
+        "older layout": written({"ids": np.zeros(3, dtype=np.int32)}),
+        "newer layout": written({**load_file(file), "more": np.zeros(3)}),
+        "not safetensors": b"\xff" * 40,
+        "the layout of older versions": hashlib.sha256(content).digest() + content,
+        "without a checksum": save(load_file(file)),
         "empty": b"",
         "half": content[: len(content) // 2],
         "foreign": b"not a tensor file at all",
@@ -291,7 +301,7 @@ def test_a_file_that_the_cache_has_not_written_is_not_loaded(tokenizer, tmp_path
     tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path)
     (file,) = tmp_path.iterdir()
     os.truncate(file, 2**24)
-    monkeypatch.setattr("safetensors.numpy.load", None)  # a call would be a TypeError
+    monkeypatch.setattr("safetensors.numpy.load_file", None)  # a call would be a TypeError
     tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path)
 
 
@@ -310,11 +320,11 @@ def test_a_cache_that_cannot_be_written_costs_nothing_else(place, tokenizer, tmp
 
 
 def test_a_full_disk_leaves_no_scrap_in_the_cache(tokenizer, tmp_path, monkeypatch):
-    def full(self: Path, data: bytes) -> int:
-        self.touch()
-        raise OSError(28, "No space left on device")
+    def full(arrays: dict[str, np.ndarray], file: Path, metadata: dict[str, str]) -> None:
+        file.touch()
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr("safetensors.numpy.save_file", full)
     tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path)
     assert list(tmp_path.iterdir()) == []
 

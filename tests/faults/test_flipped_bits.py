@@ -21,7 +21,7 @@ def files_of(directory: Path) -> list[Path]:
     return [
         file
         for file in sorted(directory.rglob("*"))
-        if file.is_file() and file.suffix not in UNREAD
+        if file.is_file() and file.suffix not in UNREAD and file.stat().st_size
     ]
 
 

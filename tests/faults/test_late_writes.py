@@ -69,7 +69,7 @@ def refused(capsys, *arguments) -> str:
 @pytest.mark.parametrize(
     ("words", "name"),
     [
-        (["predict"], "load_split"),
+        (["predict", "--again"], "load_split"),
         (["evaluate"], "load_split"),
         (["attention", "--text", "a film"], "encoder"),
     ],

@@ -140,12 +140,13 @@ def test_predict_refuses_a_directory_that_is_a_link(copy, tmp_path, capsys):
     copy.predictions.rename(tmp_path / "elsewhere")
     copy.predictions.symlink_to(tmp_path / "elsewhere")
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "elsewhere").iterdir()}
-    assert "predictions is a link" in complaint(capsys, "predict", copy.path)
+    assert "predictions is a link" in complaint(capsys, "predict", copy.path, "--again")
     assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "elsewhere").iterdir()}
 
 
 @pytest.mark.parametrize(
-    "name", ["weights", "checkpoints", "encoder", "figures", "predictions", "tensorboard"]
+    "name",
+    ["weights", "checkpoints", "encoder", "figures", "predictions", "tensorboard", "trackers"],
 )
 def test_training_refuses_a_directory_that_is_a_link(name, command, tmp_path, capsys):
     run = RunDirectory(tmp_path / "run")

@@ -73,8 +73,8 @@ def test_notebook_interface(course_run):
 
 def test_weights_are_hashed_once(course_run, monkeypatch):
     hashed = []
-    check = weights._check_sum
-    monkeypatch.setattr(weights, "_check_sum", lambda file: (hashed.append(file), check(file)))
+    check = weights.has_checksum
+    monkeypatch.setattr(weights, "has_checksum", lambda file: (hashed.append(file), check(file)))
     run = load(course_run)
     for task in ("sst", "qqp", "sts", "sst"):
         run.model_for(task)

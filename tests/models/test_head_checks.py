@@ -172,7 +172,7 @@ def test_words_that_the_tokenizer_drops_are_not_called_cut_off(config, tmp_path)
     options = [f"tasks.ner.data.dev={tmp_path}/dev.jsonl", "tasks.qa=null"]
     data = set_up(load_config(config, options), torch.device("cpu"), print).data
     part = data.summary["ner"]["dev"]
-    assert (part["cut"], part["without_piece"]) == (2, 2)
+    assert (part.cut, part.without_piece) == (2, 2)
     lines = data_warnings(load_config(config), data.summary, ["ner"])
     (line,) = [line for line in lines if "O:" in line or "cut off" in line]
     assert line.startswith("ner: 2 dev words have no token, and are predicted as O: ")
@@ -181,10 +181,10 @@ def test_words_that_the_tokenizer_drops_are_not_called_cut_off(config, tmp_path)
 def test_rows_whose_answer_is_cut_leave_train_and_stay_in_dev(config):
     made = set_up(load_config(config, ["tasks.qa.max_length=12"]), torch.device("cpu"), print)
     data, splits = made.data.summary["qa"], made.data.splits["qa"]
-    assert 0 < data["train"]["cut"] < 40
-    assert data["train"]["rows"] == len(splits["train"].rows) == 40 - data["train"]["cut"]
+    assert 0 < data["train"].cut < 40
+    assert data["train"].rows == len(splits["train"].rows) == 40 - data["train"].cut
     assert (splits["train"].tokens.answers >= 0).all()
-    assert data["dev"]["rows"] == 9 and data["dev"]["cut"] > 0
+    assert data["dev"].rows == 9 and data["dev"].cut > 0
     assert (splits["dev"].tokens.answers < 0).any()
     scores = made.scorer.score("qa", made.data.splits["qa"]["dev"])
     assert scores.predictions.shape == (9, 2) and scores.loss > 0
@@ -203,8 +203,8 @@ def test_windows_lose_no_answer_and_give_one_prediction_a_row(config, tmp_path, 
     splits = made.data.splits["qa"]
     for split, rows in (("train", 40), ("dev", 9)):
         data = made.data.summary["qa"][split]
-        assert (data["rows"], data["cut"], data["truncated_share"]) == (rows, 0, 0)
-        assert rows < data["windows"] == len(splits[split].tokens)
+        assert (data.rows, data.cut, data.truncated_share) == (rows, 0, 0)
+        assert rows < data.windows == len(splits[split].tokens)
     answers = splits["train"].tokens.answers
     assert (answers >= 0).all() and (answers == 0).all(axis=1).any()
     assert made.loaders["qa"].stream.steps_per_pass > 40 / 16

@@ -23,6 +23,7 @@ from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT, save_tiny_encoder
 from tests.support.panics import REASON, damage_tokenizer
+from tests.support.tiny_bert import ragged
 
 PRESET = ROOT / "configs" / "cs224n.yaml"
 SAYS = "model type 'electra' is not one of bert, roberta"
@@ -49,9 +50,7 @@ def test_another_architecture_runs_in_transformers_and_a_line_says_why(configure
     assert SAYS in line and "it runs in `transformers`" in line
 
 
-@pytest.mark.parametrize(
-    "option", ["reinit_layers=1", "gradient_checkpointing=true", "kernels=compiled"]
-)
+@pytest.mark.parametrize("option", ["reinit_layers=1", "kernels=compiled"])
 def test_options_of_ours_are_refused_elsewhere(configure, option):
     config = configure("encoder.implementation=transformers", f"encoder.{option}")
     name = option.partition("=")[0]
@@ -79,16 +78,30 @@ def test_gradient_checkpointing_is_switched_on(configure):
         assert encoder.gradient_checkpointing == (value == "true")
 
 
+def test_gradient_checkpointing_of_transformers_has_equal_gradients(configure):
+    gradients = []
+    for value in ("true", "false"):
+        changes = ["encoder.implementation=transformers", f"encoder.gradient_checkpointing={value}"]
+        encoder = load_pretrained(configure(*changes)).train()
+        assert encoder.model.is_gradient_checkpointing == (value == "true")
+        torch.manual_seed(3)  # the dropout
+        ids, types, mask = ragged([7, 3, 5])
+        states = encoder.encode(encoder.embed(ids, types, mask), mask, (1, 2))
+        sum(state.square().sum() for state in states.values()).backward()
+        gradients.append([p.grad for p in encoder.parameters() if p.grad is not None])
+    assert len(gradients[0]) > 20
+    assert all(map(torch.equal, *gradients))
+
+
 def test_a_line_says_why_there_are_no_kernels(configure, monkeypatch):
     def fail():
         raise RuntimeError("no\n  compiler")
 
-    compiled, varlen = (configure(f"encoder.kernels={kind}") for kind in ("compiled", "varlen"))
+    compiled = configure("encoder.kernels=compiled")
     monkeypatch.setattr("multitask.models.encoders.kernels.load_kernels", fail)
     for config, device, reason in (
         (compiled, "cpu", "cannot be compiled (no compiler)"),
         (compiled, "cuda", "compiled is for cpu, not for cuda"),
-        (varlen, "cpu", "varlen is for cuda, not for cpu"),
     ):
         encoder, said = load_pretrained(config), []
         use_kernels(config, encoder, torch.device(device), said.append)

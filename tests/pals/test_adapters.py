@@ -8,11 +8,10 @@ from safetensors.torch import load_file, save_file
 
 from multitask.config.registry import ADAPTERS, build
 from multitask.utils.errors import UserError
+from tests.support.cases import adapter_case
 from tests.support.small_adapters import (
     LAYERS,
     LENGTHS,
-    NAIVE,
-    SMALL,
     D,
     embedded,
     encoder,
@@ -45,10 +44,9 @@ def test_hidden_states_and_gradients_equal_the_formulas(name, tokens, layers):
         for part in (bert, adapter)
     )
     inputs = [row.detach().clone().requires_grad_() for row in sentences(given, mask)]
+    formulas, acts_in = adapter_case(name).FORMULAS, layers or range(1, LAYERS + 1)
     for row, sentence in enumerate(inputs):
-        states = naive(
-            encoder_state, adapter_state, sentence, NAIVE[name], layers or range(1, LAYERS + 1)
-        )
+        states = naive(encoder_state, adapter_state, sentence, formulas, acts_in)
         for layer, state in enumerate(states):
             count = 1 if tokens == "first" else len(sentence)
             torch.testing.assert_close(
@@ -84,11 +82,11 @@ def test_before_the_first_step_the_encoder_is_as_it_was(name):
         plain = bert.encode(given, mask, range(LAYERS + 1), tokens)
         result = bert.encode(given, mask, range(LAYERS + 1), tokens, adapter)
         for layer, state in plain.items():
-            if name == "houlsby":
+            if adapter_case(name).STARTS_AS_THE_ENCODER:
+                assert torch.equal(result[layer], state)
+            else:
                 assert not torch.equal(result[layer], state) or layer == 0
                 torch.testing.assert_close(result[layer], state, rtol=1e-4, atol=1e-4)
-            else:
-                assert torch.equal(result[layer], state)
 
 
 @every_adapter
@@ -199,7 +197,7 @@ def test_all_of_it_learns_within_two_steps(name):
         result = bert.encode(given, mask, (LAYERS,), "all", adapter)[LAYERS]
         (result * torch.arange(D)).sum().backward()
         for key, parameter in adapter.named_parameters():
-            starts = name == "houlsby" or key.startswith("up.") or ".up." in key
+            starts = adapter_case(name).learns_at_once(key)
             assert parameter.grad.any() == (starts or step == 2), (step, key)
         optimizer.step()
 
@@ -207,18 +205,11 @@ def test_all_of_it_learns_within_two_steps(name):
 # ---- sizes
 
 
-PAGE_FORMULAS = {
-    "pal": lambda d, layers, s: 2 * d * s + s + d + 3 * layers * (s * s + s),
-    "low_rank": lambda d, layers, s: layers * (2 * d * s + s + d),
-    "houlsby": lambda d, layers, s: 2 * layers * (2 * d * s + s + d),
-}
-
-
 @every_adapter
 @pytest.mark.parametrize("layers", [None, [2], [1, 3]], ids=str)
 def test_parameters_follow_the_formula_and_are_saved_once(name, layers, tmp_path):
-    made = fresh(name, layers=layers)
-    expected = PAGE_FORMULAS[name](D, len(layers or range(LAYERS)), SMALL[name]["size"])
+    made, case = fresh(name, layers=layers), adapter_case(name)
+    expected = case.parameters(D, len(layers or range(LAYERS)), case.OPTIONS["size"])
     assert sum(parameter.numel() for parameter in made.parameters()) == expected
     save_file(made.state_dict(), tmp_path / "adapter.safetensors")
     saved = load_file(tmp_path / "adapter.safetensors")

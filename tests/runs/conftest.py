@@ -5,6 +5,9 @@ import shutil
 import pytest
 
 from tests.support.contrastive_run import write_config, write_triplets
+from tests.training.conftest import make
+
+__all__ = ["make"]  # a fixture of the training tests
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import run_multitask
 from multitask import load
 from multitask.config import load_config
 from multitask.config.config import seen_corpora
+from multitask.config.saved.report_model import SplitFacts
 from multitask.data.summary import data_warnings
 from multitask.models.encoders.bitlinear import bit_layers
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
@@ -77,7 +78,7 @@ def test_an_encoder_from_scratch_has_seen_nothing(configure):
     packaged = ["encoder.name=packaged-minilm"]
     assert seen_corpora(configure(*packaged))
     assert seen_corpora(configure(*packaged, "encoder.from_scratch=true")) == {}
-    counts = {"unlabelled_dropped": 0, "empty_texts": 0, "truncated_share": 0.0}
+    counts = SplitFacts(rows=9)
     for more, said in (([], 1), (["encoder.from_scratch=true"], 0)):
         config = configure(*packaged, *more, "tasks.sst.data.corpus=quora")
         result = data_warnings(config, {"sst": {"dev": counts}}, {"sst"})

@@ -32,7 +32,7 @@ every_pooling = pytest.mark.parametrize("pooling", POOLINGS)
 
 @pytest.fixture
 def make(tiny_overrides):
-    def make(*changes, autocast=False):
+    def make(*changes, autocast=None):
         config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
         torch.manual_seed(0)
         model = assemble(config, load_pretrained(config), CONTEXT, autocast=autocast)
@@ -95,7 +95,7 @@ def test_the_loss_falls(make, pooling, kind):
     changes += CROSS if kind == "cross" else []
     changes += ["defaults.adapter={name: pal, size: 12, heads: 3}"] if kind == "pal" else []
     changes += ["encoder.implementation=transformers"] if kind == "transformers" else []
-    model, config = make(*changes, autocast=kind == "bf16")
+    model, config = make(*changes, autocast=torch.bfloat16 if kind == "bf16" else None)
     pair = cross(8) if kind == "cross" else batch("qqp", rows=8)
     first, last = first_and_last_loss(model, config, {"sst": batch("sst", rows=10), "qqp": pair})
     assert last < 0.8 * first

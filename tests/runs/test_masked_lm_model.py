@@ -237,13 +237,13 @@ def test_shares_of_passes_and_processes_add_up_to_the_mean_over_the_step(
     def parts(world):
         result = []
         for rank in range(world):
-            monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
-            monkeypatch.setattr(distributed, "world", lambda: world)
             size = [f"tasks.mlm.accumulation={accumulation}", "tasks.mlm.batch_size=5"]
-            monkeypatch.setattr(distributed, "planned_world", lambda: 1)
             made = prepared(*overrides, *size)
             made.model.double().eval()
-            passes = made.loader.next(["mlm"])
+            with monkeypatch.context() as several:
+                several.setattr(distributed, "rank", lambda rank=rank: rank)
+                several.setattr(distributed, "world", lambda: world)
+                passes = made.loader.next(["mlm"])
             result += [(task_losses(made.model, one)["mlm"], by_task(one)["mlm"]) for one in passes]
         return result
 

@@ -1,6 +1,7 @@
 """Several choices from check to serve: a run that learns a small rule, and each of its uses."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import torch
 
 import run_multitask
 from multitask import load
+from multitask.config import load_config
 from multitask.inference.serve.responses import about, answers, attention, open_run, read_texts
 from multitask.models.encoders.bert_weights import to_transformers
+from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.support.choices_run import COUNT, chosen, write_choices
 from tests.support.kill import kill_inside
@@ -53,7 +56,9 @@ def test_check_shows_each_ending_as_the_encoder_sees_it(config, capsys):
     assert run_multitask.main(["check", str(config), "output_dir=unused"]) == 0
     shown = capsys.readouterr().out.splitlines()
     row = chosen(1, 0)[0]
-    assert "  ending: one ending of each row" in shown
+    counts = Counter(row["label"] for row in chosen(240, 0))
+    each = ", ".join(f"{place} {counts[place]}" for place in range(COUNT))
+    assert f"  ending: one ending of each row: {each}" in shown
     start = shown.index(f"  ending (ending 2: {row['endings'][2]!r})")
     for place, ending in enumerate(row["endings"]):
         text, sizes = shown[start + 1 + 2 * place : start + 3 + 2 * place]
@@ -187,6 +192,35 @@ def test_the_page_takes_one_ending_a_line(run_dir):
         read_texts(served, "where ?", "")
 
 
+def test_a_text_before_each_ending_is_trained(tiny_encoder, tmp_path):
+    """As the `sent2` of SWAG."""
+    file = write_choices(tmp_path, tiny_encoder, train=24, dev=6)
+    for split in ("train", "dev", "test"):
+        lines = (tmp_path / f"{split}.jsonl").read_text().splitlines()
+        rows = [{**json.loads(line), "start": f"then {i}"} for i, line in enumerate(lines)]
+        write_lines(tmp_path / f"{split}.jsonl", rows)
+    given = ["tasks.ending.data.text2=start", "training.max_steps=2"]
+    assert run_multitask.main([str(file), *given, "training.frozen_baseline=false"]) == 0
+    steps = events(tmp_path / "run", "step")
+    assert len(steps) == 2 and all(np.isfinite(line["loss"]) for line in steps)
+    for i, (record, row) in enumerate(zip(records_of(tmp_path / "run"), chosen(6, 1), strict=True)):
+        assert record["texts"] == [row["context"], *(f"then {i} {e}" for e in row["endings"])]
+
+
+def test_a_batch_has_at_most_its_tokens_of_all_endings(config):
+    settings = ["tasks.ending.batch_tokens=400", "tasks.ending.batch_size=16"]
+    plan = set_up(load_config(config, settings), torch.device("cpu"), lambda line: None)
+    loader = plan.loaders["ending"]
+    sizes = []
+    for _ in range(loader.stream.steps_per_pass):
+        for rows in loader.stream.next():
+            sizes.append((len(rows), loader.inputs(rows, 0).input_ids.numel()))
+    assert sum(rows for rows, _ in sizes) == 240
+    assert all(tokens <= 400 for _, tokens in sizes)
+    assert min(rows for rows, _ in sizes[:-1]) < 16
+    assert max(tokens for _, tokens in sizes) > 300  # not the tokens of one ending alone
+
+
 def test_smart_has_its_terms(config, tmp_path):
     smart = "tasks.ending.smart={eps: 1e-2, noise: 1e-2, step_size: 1.0, bregman: 1.0}"
     given = ["training.max_steps=3", "training.frozen_baseline=false"]
@@ -239,6 +273,16 @@ def test_onnx_takes_the_tensors_of_transformers(run_dir, tmp_path, capsys):
     [
         ("tasks.ending.head=classification", "it needs `input: single` or `input: cross`"),
         ("tasks.ending.data.labels=[a, b]", "chooses one of the endings of a row: it has no"),
+        (
+            "tasks.more={head: multiple_choice, input: choices, pooling: cls, max_length: 24, "
+            "data: {same_rows_as: ending, choices: endings, label: label}}",
+            "it cannot share rows",
+        ),
+        (
+            "tasks.more={head: classification, pooling: cls, max_length: 24, "
+            "data: {same_rows_as: ending, label: label}}",
+            "it cannot share rows",
+        ),
     ],
 )
 def test_keys_that_do_not_fit_are_refused(change, message, config, capsys):

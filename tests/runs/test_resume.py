@@ -1,12 +1,15 @@
 """kill -9 at several moments, then --resume: the same numbers as the uninterrupted run."""
 
+import functools
 from pathlib import Path
 
 import pytest
+from torch.amp import GradScaler
 
 import run_multitask
+from multitask.training import build_trainer, trainer
 from tests.support.kill import kill_inside
-from tests.support.run_files import events, results
+from tests.support.run_files import events, report_of, results
 
 pytestmark = pytest.mark.slow
 
@@ -74,3 +77,27 @@ def test_killed_run_resumes_to_the_same_numbers(
     assert events(run_dir) == events(uninterrupted)  # every loss to the last bit, no step twice
     assert results(run_dir) == results(uninterrupted)
     assert not [path for path in run_dir.rglob("*") if path.name.startswith(".")]  # no scraps
+
+
+def test_a_run_in_fp16_resumes_with_its_scale(overrides, tmp_path, monkeypatch):
+    """The scale doubles in every second step here; the steps that overflow are in the log."""
+    make = functools.partial(GradScaler, init_scale=2.0**70, growth_interval=2)
+    monkeypatch.setattr(build_trainer, "GradScaler", make)
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    in_fp16 = [*overrides, "training.precision=fp16"]
+    assert run_multitask.main(command(in_fp16, unbroken)) == 0
+    step, calls = trainer.train_step, []
+
+    def ends(*args, **more):
+        calls.append(1)
+        if len(calls) == 14:
+            raise KeyboardInterrupt
+        return step(*args, **more)
+
+    with monkeypatch.context() as once:
+        once.setattr(trainer, "train_step", ends)
+        assert run_multitask.main(command(in_fp16, broken)) != 0
+    assert run_multitask.main(command(in_fp16, broken, "--resume")) == 0
+    assert events(broken) == events(unbroken) and results(broken) == results(unbroken)
+    assert len(events(broken, "overflow")) > 3
+    assert report_of(broken)["precision"] == "fp16"

@@ -64,9 +64,7 @@ def test_tasks_that_share_rows_train_together_on_their_own_labels(reviews, tmp_p
     assert len(feed.tokens) == 48
     assert len(made.data.splits["mood"]["train"].rows) == 40
     assert len(made.data.splits["stars"]["train"].rows) == 38
-    dropped = {
-        task: parts["train"]["unlabelled_dropped"] for task, parts in made.data.summary.items()
-    }
+    dropped = {task: parts["train"].unlabelled_dropped for task, parts in made.data.summary.items()}
     assert dropped == {"mood": 10, "stars": 12, "more": 6}  # of 50, 50 and 30
     calls = []
     encode = made.model.encoder.encode

@@ -1,4 +1,4 @@
-"""What the contract tests need to know about a task type or a head, found by its name."""
+"""What the contract tests need to know about a registered method, found by its name."""
 
 from functools import cache
 from importlib import import_module
@@ -37,6 +37,43 @@ def head_case(name: str) -> ModuleType:
     loss is not that of other heads of the type.
     """
     return _case(f"head {name!r}", f"tests/heads/cases/{name}.py")
+
+
+@cache
+def sampler_case(name: str) -> ModuleType:
+    """The case of a task sampler, named as the sampler.
+
+    It has ``weights(rows, epoch, epochs, **options)``, the formula of the tasks' weights, if the
+    sampler is one of ``Shares``. It may have:
+        options(rows): options that the sampler needs.
+        VARIED: hypothesis strategies for other options, by name.
+    """
+    return _case(f"sampler {name!r}", f"tests/data/cases/{name}.py")
+
+
+@cache
+def adapter_case(name: str) -> ModuleType:
+    """The case of an adapter, named as the adapter.
+
+    It has:
+        OPTIONS: options for a small encoder.
+        FORMULAS: what attention adds, what the feed-forward part adds, the term added to both; each
+            a function of (adapter's state, layer, hidden states of a sentence).
+        STARTS_AS_THE_ENCODER: False if it changes the output a little before the first step.
+        parameters(d, layers, size): their number.
+        learns_at_once(key): True if a parameter has a gradient in the first step.
+    """
+    return _case(f"adapter {name!r}", f"tests/pals/cases/{name}.py")
+
+
+@cache
+def surgery_case(name: str) -> ModuleType:
+    """The case of a method of gradient surgery, named as the method.
+
+    It has ``reference()``, a function from the gradients [tasks, d] to the combined one [d] of an
+    independent library. It may have NEEDS, a package to skip the method without.
+    """
+    return _case(f"gradient surgery {name!r}", f"tests/training/cases/{name}.py")
 
 
 def loss_of(name: str) -> ModuleType:

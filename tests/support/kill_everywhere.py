@@ -47,6 +47,7 @@ from tqdm import tqdm
 
 import run_multitask
 from multitask.sweep import pool
+from multitask.sweep.engines import process
 from multitask.utils import files
 
 FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")
@@ -132,7 +133,7 @@ def cells_are_forks(operations: Operations | None) -> None:
         def wait(self) -> None:
             self.join()
 
-    pool.subprocess = SimpleNamespace(Popen=Cell, DEVNULL=None, STDOUT=None)
+    process.subprocess = SimpleNamespace(Popen=Cell, DEVNULL=None, STDOUT=None)
     pool.TICK = 0.02
 
 

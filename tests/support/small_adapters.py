@@ -7,11 +7,11 @@ from torch.nn.functional import layer_norm
 
 from multitask.config.registry import build
 from multitask.models.encoders.bert import BertEncoder
+from tests.support.cases import adapter_case
 
 D, HEADS, LAYERS, EPS = 24, 4, 3, 1e-12
 LENGTHS = [6, 1, 3, 6, 9, 2]
 NORMS = ("attention_norm", "output_norm")
-SMALL = {"pal": {"size": 6, "heads": 3}, "low_rank": {"size": 5}, "houlsby": {"size": 5}}
 
 
 def noisy(module, seed):
@@ -42,7 +42,9 @@ def encoder(dropout=0.0):
 def fresh(name, seed=2, **options):
     torch.manual_seed(seed)
     context = {"dim": D, "num_layers": LAYERS}
-    return build("adapter", name, {**SMALL.get(name, {}), **options}, context).double().eval()
+    return (
+        build("adapter", name, {**adapter_case(name).OPTIONS, **options}, context).double().eval()
+    )
 
 
 def trained(name, seed=2, **options):
@@ -116,18 +118,6 @@ def same(state, layer, rows):
 
 def nothing(state, layer, hidden):
     return torch.zeros_like(hidden)
-
-
-# what attention adds, what the feed-forward part adds, the term beside both
-NAIVE = {
-    "pal": (same, same, pal_term),
-    "low_rank": (same, same, lambda s, n, h: bottleneck(s, f"bottlenecks.{n}", h)),
-    "houlsby": (
-        lambda s, n, x: x + bottleneck(s, f"attention.{n}", x),
-        lambda s, n, x: x + bottleneck(s, f"feed_forward.{n}", x),
-        nothing,
-    ),
-}
 
 
 def naive(bert, adapter, sentence, formulas, acts_in=range(1, LAYERS + 1)):

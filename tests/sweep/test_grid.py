@@ -291,7 +291,7 @@ def test_cells_of_a_probe_grid_differ_in_what_follows_the_encoder(written):
             "tasks.sst.metric",
         ),
         (
-            "cells:\n  a: {}\n  b:\n    defaults.pooling: max\n    encoder.freeze: true\n",
+            "cells:\n  a: {}\n  b:\n    tasks.sst.pooling: max\n    encoder.freeze: true\n",
             8,
             "encoder.freeze",
         ),

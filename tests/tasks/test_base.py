@@ -65,8 +65,10 @@ def test_no_row_of_several_labels_is_missing(name):
         ("labels", np.array([[1.0, 0, 1], [1, 0, 0], [np.nan] * 3]), [2, 0, 1]),
     ],
 )
-def test_class_counts_leave_out_what_is_missing(name, labels, counts):
-    assert task_type(name).class_counts(labels, 3) == counts
+def test_label_counts_leave_out_what_is_missing(name, labels, counts):
+    reader = reader_of(task_type(name))
+    rows = Rows("rows", ["a"] * len(labels), [("text",)] * len(labels), labels)
+    assert reader.task_type.label_counts(rows, reader) == dict(zip("pqr", counts, strict=True))
 
 
 @pytest.mark.parametrize(

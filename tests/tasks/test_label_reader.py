@@ -7,6 +7,7 @@ import pytest
 
 from multitask.config.registry import task_type
 from multitask.tasks.label_reader import LabelReader, canonical
+from multitask.tasks.rows import Rows
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_an_error_tells_look_alikes_apart():
 def test_a_head_is_told_the_classes_and_their_counts():
     reader = LabelReader(task_type("class"), {"0": 0, "1": 1}, ("bad", "good"))
     assert reader.head_context()["class_counts"] == [1, 1]
-    result = reader.head_context(np.array([1, 1, 0, 1]))
+    result = reader.head_context(Rows("rows", [*"abcd"], [("text",)] * 4, np.array([1, 1, 0, 1])))
     assert (result["num_labels"], result["class_counts"]) == (2, [1, 3])
 
 

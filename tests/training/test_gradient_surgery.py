@@ -18,6 +18,7 @@ from multitask.training.gradient_surgery import Surgery, TaskGradients, cosines
 from multitask.training.loss import Objective
 from multitask.training.step import train_step
 from multitask.utils.errors import NotFinite, UserError
+from tests.support.cases import surgery_case
 from tests.support.small_models import batch, parted
 
 pytest.importorskip("torchjd", reason="gradient surgery is an extra: pip install 'torchjd[cagrad]'")
@@ -38,8 +39,8 @@ def gradients(*rows, **named):
 
 def made(name):
     """A method by its name in YAML; the test skips where its packages are not installed."""
-    if name == "cagrad":
-        pytest.importorskip("cvxpy")
+    if needed := getattr(surgery_case(name), "NEEDS", None):
+        pytest.importorskip(needed)
     return imported(SURGERY[name])()
 
 
@@ -94,16 +95,7 @@ def test_gradvacs_running_cosines_are_of_tasks_and_not_of_places():
 @every_method
 def test_each_name_is_the_librarys_aggregator_over_steps(name):
     """Our Gramians and our running cosines give what the library makes of whole gradients."""
-    import torchjd.aggregation as library
-
-    aggregators = {
-        "pcgrad": library.PCGrad,
-        "gradvac": lambda: library.GradVac(beta=0.01),
-        "cagrad": lambda: library.CAGrad(c=0.4),
-        "mgda": library.MGDA,
-        "aligned_mtl": library.AlignedMTL,
-    }
-    keeper, aggregator = Surgery(made(name)), aggregators[name]()
+    keeper, aggregator = Surgery(made(name)), surgery_case(name).reference()
     generator = torch.Generator().manual_seed(3)
     for step in range(3):
         rows = torch.randn(3, 8, generator=generator, dtype=torch.float64)

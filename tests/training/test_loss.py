@@ -218,7 +218,9 @@ def test_all_passes_of_a_step_share_one_packing(make, monkeypatch, perturb):
     model, built = make(), []
     original = packing.Packing.__init__
     monkeypatch.setattr(
-        packing.Packing, "__init__", lambda self, mask: built.append(self) or original(self, mask)
+        packing.Packing,
+        "__init__",
+        lambda self, *given: built.append(self) or original(self, *given),
     )
     settings = SmartConfig(steps=2, bregman=1, dropout="eval", perturb=perturb)
     penalty(model, "qqp", settings, teacher_of(model))
@@ -344,7 +346,7 @@ def test_adapters_stand_in_every_pass(make):
 def test_the_paper_s_eps_is_seen_under_bf16_autocast(make, perturb, tolerance):
     """In bf16 a perturbation of 1e-5 would drown in rounding; what it passes through is in fp32."""
     single = make(dtype=torch.float32).eval()
-    half = make(dtype=torch.float32, autocast=True).eval()
+    half = make(dtype=torch.float32, autocast=torch.bfloat16).eval()
     settings = SmartConfig(perturb=perturb)
     for task in ("sst", "qqp", "sts"):
         one, other = (penalty(model, task, settings) for model in (single, half))
@@ -361,7 +363,7 @@ def test_the_paper_s_eps_is_seen_under_bf16_autocast(make, perturb, tolerance):
     ],
 )
 def test_under_bf16_autocast_only_compared_passes_are_in_fp32(make, smoothing, encoded_in):
-    model = make(dtype=torch.float32, autocast=True)
+    model = make(dtype=torch.float32, autocast=torch.bfloat16)
     teacher, seen = teacher_of(model), set()
     for one in (model, teacher):
         one.encoder.layers[0].feed_forward.up.register_forward_hook(

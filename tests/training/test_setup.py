@@ -46,7 +46,7 @@ def test_load_data_needs_the_tokenizer_only(configure, tiny_encoder, tmp_path):
     rows = {"train": 40, "dev": 12, "test": 6}
     for task in ("sst", "qqp", "sts"):
         assert {name: len(split.rows) for name, split in data.splits[task].items()} == rows
-        assert {name: part["rows"] for name, part in data.summary[task].items()} == rows
+        assert {name: part.rows for name, part in data.summary[task].items()} == rows
     assert data.tokenizer.pad_token_id == 0
 
 

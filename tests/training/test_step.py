@@ -1,17 +1,20 @@
 """One optimizer step: the gradient of which sum it follows."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
 from multitask.config import load_config
-from multitask.data.collate import separate
+from multitask.data.collate import SharedBatch, separate
+from multitask.training.gradient_surgery import Surgery, pcgrad
 from multitask.training.loss import Objective
 from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
+from multitask.utils.errors import NotFinite
 from tests.conftest import ROOT
-from tests.support.small_models import batch
+from tests.support.small_models import TASKS, WEIGHTS, batch
 
 
 def test_learned_weights_of_two_tasks_in_a_joint_step(make):
@@ -41,3 +44,72 @@ def test_learned_weights_of_two_tasks_in_a_joint_step(make):
         rate = config.training.head_lr
         moved = value - rate * math.copysign(1, slope)
         assert model.log_variances[task].item() == pytest.approx(moved, rel=1e-4)
+
+
+# ---- fp16
+
+WITHOUT_DROPOUT = ["encoder.dropout=0", *(f"tasks.{task}.dropout=0" for task in ("sst", "qqp"))]
+
+
+def half(make, scaler, steps=1, **more):
+    """Train the course's tasks; return the model, its weights before, and the outcomes."""
+    model = make(*WITHOUT_DROPOUT, dtype=torch.float32, autocast=torch.float16).train()
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    config = load_config(ROOT / "configs" / "cs224n.yaml")
+    optimizer = build_optimizer(model, config.training, dict.fromkeys(TASKS, 1e-3))
+    batches = separate({task: batch(task) for task in TASKS})
+    objective = Objective(WEIGHTS, scaler=scaler)
+    done = [
+        train_step(model, [batches], optimizer, objective, clip_norm=1.0, **more)
+        for _ in range(steps)
+    ]
+    return model, before, done
+
+
+def test_fp16_follows_fp32(make):
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    _, _, halves = half(make, scaler, 4)
+    model = make(*WITHOUT_DROPOUT, dtype=torch.float32).train()
+    config = load_config(ROOT / "configs" / "cs224n.yaml")
+    optimizer = build_optimizer(model, config.training, dict.fromkeys(TASKS, 1e-3))
+    for done in halves:
+        batches = separate({task: batch(task) for task in TASKS})
+        full = train_step(model, [batches], optimizer, Objective(WEIGHTS), clip_norm=1.0)
+        assert done.losses == pytest.approx(full.losses, rel=0.02)
+        assert done.norm == pytest.approx(full.norm, rel=0.05) and done.overflow is None
+
+
+@pytest.mark.parametrize("surgery", [False, True])
+def test_an_overflow_skips_exactly_one_step(make, surgery):
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60, backoff_factor=2.0**-50)
+    more = {"surgery": Surgery(pcgrad())} if surgery else {}
+    model, before, (first,) = half(make, scaler, **more)
+    assert first.overflow == 2.0**10 and math.isnan(first.norm)
+    assert all(map(torch.equal, model.parameters(), before))
+    assert first.losses.keys() == set(TASKS)  # known: they did not overflow
+    _, _, (_, second) = half(
+        make, torch.amp.GradScaler("cpu", init_scale=2.0**60, backoff_factor=2.0**-50), 2, **more
+    )
+    assert second.overflow is None and math.isfinite(second.norm)
+
+
+def test_fp16_that_overflows_at_a_scale_below_1_has_diverged(make):
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60, backoff_factor=2.0**-61)
+    with pytest.raises(NotFinite, match="gradient norm nan"):
+        half(make, scaler)
+
+
+@pytest.mark.parametrize("fp16", [False, True])
+def test_a_loss_that_is_not_finite_leaves_the_weights(make, fp16):
+    dtype, scaler = (torch.float16, torch.amp.GradScaler("cpu")) if fp16 else (None, None)
+    model = make(dtype=torch.float32, autocast=dtype).train()
+    config = load_config(ROOT / "configs" / "cs224n.yaml")
+    optimizer = build_optimizer(model, config.training, dict.fromkeys(TASKS, 1e-3))
+    weights = {"sst": 1.0, "qqp": float("inf"), "sts": 1.0}
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    batches = separate({task: batch(task) for task in TASKS})
+    rows = batches[1].tasks["qqp"]
+    batches[1] = SharedBatch(batches[1].inputs, {"qqp": replace(rows, share=float("inf"))})
+    with pytest.raises(NotFinite, match="task qqp: loss inf"):
+        train_step(model, [batches], optimizer, Objective(weights, scaler=scaler))
+    assert all(map(torch.equal, model.parameters(), before))

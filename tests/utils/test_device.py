@@ -1,7 +1,8 @@
+import numpy as np
 import pytest
 import torch
 
-from multitask.utils.device import use_autocast
+from multitask.utils.device import autocast, autocast_dtype, emulates_bf16, send
 
 CPU = torch.device("cpu")
 SAPPHIRE_RAPIDS = {
@@ -26,6 +27,38 @@ SAPPHIRE_RAPIDS = {
 )
 def test_auto_takes_bf16_where_a_cpu_is_faster_in_it(capabilities, faster, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
-    assert use_autocast("auto", CPU) is faster
-    assert use_autocast("bf16", CPU)
-    assert not use_autocast("fp32", CPU)
+    assert autocast_dtype("auto", CPU) == (torch.bfloat16 if faster else None)
+    assert autocast_dtype("bf16", CPU) == torch.bfloat16
+    assert autocast_dtype("fp16", CPU) == torch.float16
+    assert autocast_dtype("fp32", CPU) is None
+
+
+@pytest.mark.parametrize(
+    ("card", "bf16", "expected"),
+    [
+        ((8, 0), True, torch.bfloat16),  # A100
+        ((7, 5), False, torch.float16),  # T4
+        ((7, 0), False, torch.float16),  # V100
+        ((6, 1), False, None),  # GTX 1080
+    ],
+)
+def test_auto_on_a_card(card, bf16, expected, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bf16)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: card)
+    assert autocast_dtype("auto", torch.device("cuda")) == expected
+    assert emulates_bf16(torch.device("cuda")) is not bf16
+
+
+def test_arrays_are_sent_in_one_transfer():
+    arrays = [np.arange(6).reshape(2, 3), np.array([7]), np.zeros((0, 2), dtype=np.int64)]
+    for device in ("cpu", "meta"):
+        sent = send(arrays, torch.device(device))
+        assert [tuple(tensor.shape) for tensor in sent] == [(2, 3), (1,), (0, 2)]
+    assert torch.equal(send(arrays, CPU)[0], torch.tensor([[0, 1, 2], [3, 4, 5]]))
+
+
+def test_autocast_to_nothing_does_nothing():
+    with autocast(torch.device("meta"), None):
+        assert not torch.is_autocast_enabled("cpu")
+    with autocast(CPU, torch.bfloat16):
+        assert torch.is_autocast_enabled("cpu")

@@ -233,7 +233,7 @@ def test_a_checkpoint_of_one_process_resumes_on_two(command, alone, tmp_path, mo
 
     monkeypatch.setattr(trainer, "train_step", interrupted)
     run_dir = tmp_path / "run"
-    assert run_multitask.main([*command, f"output_dir={run_dir}"]) == 2
+    assert run_multitask.main([*command, f"output_dir={run_dir}"]) == 75  # try again
     result = launch(TORCHRUN, "run_multitask.py", *command, f"output_dir={run_dir}", "--resume")
     assert result.returncode == 0, result.stderr
     assert_same_training(run_dir, alone)

@@ -1,7 +1,6 @@
 """Tables of grids (`ablate`, `report`) and of papers (`table`)."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from scipy.stats import ttest_rel
@@ -10,7 +9,7 @@ from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.significance import holm
 from multitask.reporting.paper.paper_files import paper_markdown
 from multitask.reporting.table_formats import Table, markdown, markdown_table
-from tools.measured_docs.store import RESULTS, source_line
+from tools.measured_docs.store import RESULTS, StoredComparison, StoredPaper, source_line
 
 GRIDS = RESULTS / "grids"
 PAPERS = RESULTS / "papers"
@@ -31,12 +30,19 @@ MINIBERT_TABLE_2 = [
 ]
 
 
-def _load(file: Path) -> Any:
-    """Load a stored comparison or table; return None if it was not measured yet."""
+def _load_grid(name: str) -> StoredComparison | None:
+    """Load a stored comparison; return None if it was not measured yet."""
+    file = GRIDS / f"{name}.json"
     return json.loads(file.read_text()) if file.is_file() else None
 
 
-def _notes(comparison: dict[str, Any]) -> list[str]:
+def _load_paper(name: str) -> StoredPaper | None:
+    """Load a stored table of a paper; return None if it was not measured yet."""
+    file = PAPERS / f"{name}.json"
+    return json.loads(file.read_text()) if file.is_file() else None
+
+
+def _notes(comparison: StoredComparison) -> list[str]:
     """Write what a reader must know, such as missing runs: one list of lines, or nothing."""
     notes = "\n".join(f"- {note}" for note in comparison["notes"])
     return [notes] if notes else []
@@ -44,14 +50,14 @@ def _notes(comparison: dict[str, Any]) -> list[str]:
 
 def grid(name: str) -> str | None:
     """Write all tables of a grid, and their source."""
-    comparison = _load(GRIDS / f"{name}.json")
+    comparison = _load_grid(name)
     if comparison is None:
         return None
     parts = [
         f"{markdown(title)}:\n\n{table.markdown()}"
         for title, table in score_tables.titled_tables(comparison)
     ]
-    return "\n\n".join([*parts, *_notes(comparison), source_line(comparison)]) + "\n"
+    return "\n\n".join([*parts, *_notes(comparison), source_line(comparison["source"])]) + "\n"
 
 
 def scores(name: str) -> str | None:
@@ -59,7 +65,7 @@ def scores(name: str) -> str | None:
 
     The grid's page has the rest: the held-out rows, and the difference of each task.
     """
-    comparison = _load(GRIDS / f"{name}.json")
+    comparison = _load_grid(name)
     if comparison is None:
         return None
     score_table = score_tables.score_table(comparison)
@@ -76,7 +82,7 @@ def scores(name: str) -> str | None:
             header.append(title)
             rows = [[*row, last.get(row[0], "-")] for row in rows]
     table = Table(header, rows, score_table.marked).markdown()
-    return "\n\n".join([table, *_notes(comparison), source_line(comparison)]) + "\n"
+    return "\n\n".join([table, *_notes(comparison), source_line(comparison["source"])]) + "\n"
 
 
 def paired(name: str) -> str | None:
@@ -85,7 +91,7 @@ def paired(name: str) -> str | None:
     The test is scipy's paired t-test over seeds, which takes the dev rows as fixed. p is corrected
     over the pairs by Holm's method.
     """
-    comparison = _load(GRIDS / f"{name}.json")
+    comparison = _load_grid(name)
     if comparison is None:
         return None
     groups = comparison["groups"]
@@ -112,7 +118,7 @@ def paired(name: str) -> str | None:
 
 def minibert(_: str) -> str | None:
     """Write the two tables of the multi-task mini-BERT paper, our values next to the printed."""
-    comparison = _load(GRIDS / "multitask_minibert.json")
+    comparison = _load_grid("multitask_minibert")
     if comparison is None:
         return None
     groups = {group["name"]: group for group in comparison["groups"]}
@@ -139,27 +145,28 @@ def minibert(_: str) -> str | None:
         "Table 2, multi-task BERT models (dev):",
         markdown_table(header, second),
         *_notes(comparison),
-        source_line(comparison),
+        source_line(comparison["source"]),
     ]) + "\n"  # fmt: skip
 
 
 def paper(name: str) -> str | None:
     """Write a paper's table with our values in it, and their source."""
-    stored = _load(PAPERS / f"{name}.json")
+    stored = _load_paper(name)
     return None if stored is None else _as_page(stored)
 
 
 def ours(name: str) -> str | None:
     """Write our scores and differences of a paper's table; its page has the rest."""
-    stored = _load(PAPERS / f"{name}.json")
+    stored = _load_paper(name)
     if stored is None:
         return None
-    for cell in filter(None, (cell for row in stored["table"]["rows"] for cell in row["cells"])):
-        cell |= {"printed": None, "epoch_seconds": None, "dev_seconds": None}
-    stored["table"] |= {"source": None, "averages": []}
+    table = stored["table"]
+    for cell in filter(None, (cell for row in table["rows"] for cell in row["cells"])):
+        cell.update({"printed": None, "epoch_seconds": None, "dev_seconds": None})
+    table.update({"source": None, "averages": []})
     return _as_page(stored)
 
 
-def _as_page(stored: dict[str, Any]) -> str:
+def _as_page(stored: StoredPaper) -> str:
     text = paper_markdown(stored["table"]).partition("\n\n")[2].replace("## ", "### ")
-    return f"{text}\n{source_line(stored)}\n"
+    return f"{text}\n{source_line(stored['source'])}\n"

@@ -4,9 +4,11 @@ import json
 import math
 import re
 import statistics
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
+from multitask.config.saved.base import Score, read_saved
+from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.reporting.table_formats import markdown_table
 from tools.measured_docs.store import RESULTS, ROOT, run_command, source_line
 
@@ -21,14 +23,13 @@ COLUMNS = [
     ("sts", "pearson"),
     ("sts", "spearman"),
 ]
-Report = dict[str, Any]
 
 
-def load_reports(directory: Path = RESULTS) -> dict[str, list[Report]]:
+def load_reports(directory: Path = RESULTS) -> dict[str, list[RunReport]]:
     """Load the stored reports by run name, seeds in order."""
-    reports: dict[str, list[Report]] = {}
+    reports: dict[str, list[RunReport]] = {}
     for file in sorted(directory.glob("*.json")):
-        report = json.loads(file.read_text())
+        report = read_saved(file, RunReport, ": damaged: {}")
         reports.setdefault(file.stem.rpartition("-")[0], []).append(report)
     return reports
 
@@ -43,6 +44,10 @@ def mean_and_sd(values: list[float]) -> str:
     if len(values) == 1:
         return f"{values[0]:.3f}"
     return f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f}"
+
+
+def _number(score: Score) -> float:
+    return math.nan if score is None else score
 
 
 def runs(_: str) -> str:
@@ -61,56 +66,68 @@ def runs(_: str) -> str:
     return f"{markdown_table(header, rows)}\n\n{markdown_table(titles, sources)}\n{rest}"
 
 
-def _scores(name: str, reports: list[Report], baseline: str | None = None) -> list[str]:
+def _scores(name: str, reports: list[RunReport], baseline: str | None = None) -> list[str]:
     """Write one row: the dev scores of a run, or of one of its baselines."""
     cells = []
     for task, metric in COLUMNS:
-        entries = [report["tasks"][task] for report in reports if task in report["tasks"]]
-        scores = [entry["baselines"][baseline] if baseline else entry["dev"] for entry in entries]
-        values = [score[metric] for score in scores if score]
-        values = [math.nan if value is None else value for value in values]
+        entries = [report.tasks[task] for report in reports if task in report.tasks]
+        scores = [_scores_of(entry, baseline) for entry in entries]
+        measured = [score[metric] for score in scores if score]
+        values = [*map(_number, measured)]
         undefined = all(map(math.isnan, values))  # a constant prediction has no correlation
         cells.append("-" if undefined else mean_and_sd(values))
     course = {task for task, _ in COLUMNS}
-    means = [report["overall"]["mean"] for report in reports if course <= set(report["tasks"])]
+    means = [_number(report.overall.mean) for report in reports if course <= set(report.tasks)]
     cells.append(mean_and_sd(means) if means and baseline is None else "-")
     return [name, _seeds(reports), *cells]
 
 
-def _seeds(reports: list[Report]) -> str:
-    return ", ".join(str(report["seed"]) for report in reports)
+def _scores_of(entry: TaskReport, baseline: str | None) -> Mapping[str, Score] | None:
+    """Return the dev scores of a task, or those of a baseline; None if it was not measured."""
+    if baseline is None:
+        return entry.dev
+    return entry.baselines.frozen if baseline == "frozen" else entry.baselines.trivial
 
 
-def _run_source(name: str, report: Report) -> list[str]:
+def _seeds(reports: list[RunReport]) -> str:
+    return ", ".join(str(report.seed) for report in reports)
+
+
+def _run_source(name: str, report: RunReport) -> list[str]:
     """Write one row: where the scores of a run come from."""
-    steps = sorted({entry["selected_step"] for entry in report["tasks"].values()})
-    flags = [f"{task}: {flag}" for task, e in report["tasks"].items() for flag in e["flags"]]
+    flags = [f"{task}: {flag}" for task, e in report.tasks.items() for flag in e.flags]
     return [
         name,
-        str(report["seed"]),
+        str(report.seed),
         f"`{run_command(report)}`",
-        str(report["git_revision"]),
-        f"{', '.join(map(str, steps))} of {report['steps']['planned']}",
-        f"{report['wall_time_s'] / 60:.0f}",
+        str(report.git_revision),
+        _selected_steps(report, report.tasks.values()),
+        f"{report.wall_time_s / 60:.0f}",
         "; ".join(flags) or "none",
     ]
+
+
+def _selected_steps(report: RunReport, entries: Iterable[TaskReport]) -> str:
+    selected = {entry.selected_step for entry in entries}
+    steps = sorted(step for step in selected if step is not None)
+    return f"{', '.join(map(str, steps))} of {report.steps.planned}"
 
 
 def contrastive(_: str) -> str | None:
     """Write STS-B dev before and after the runs with a contrastive task, and their sources."""
     rows = []
     for name, reports in load_reports(CONTRASTIVE).items():
-        entries = [report["tasks"]["sts"] for report in reports]
-        steps = sorted({entry["selected_step"] for entry in entries})
-        minutes = sum(report["wall_time_s"] for report in reports) / 60
+        entries = [report.tasks["sts"] for report in reports]
+        frozen = [entry.baselines.frozen or {} for entry in entries]
+        minutes = sum(report.wall_time_s for report in reports) / 60
         rows.append([
             name,
             _seeds(reports),
-            mean_and_sd([entry["baselines"]["frozen"]["spearman"] for entry in entries]),
-            mean_and_sd([entry["dev"]["spearman"] for entry in entries]),
-            f"{', '.join(map(str, steps))} of {reports[0]['steps']['planned']}",
+            mean_and_sd([_number(scores["spearman"]) for scores in frozen]),
+            mean_and_sd([entry.dev["spearman"] for entry in entries]),
+            _selected_steps(reports[0], entries),
             f"`{run_command(reports[0])}`",
-            ", ".join(sorted({str(report["git_revision"]) for report in reports})),
+            ", ".join(sorted({str(report.git_revision) for report in reports})),
             f"{minutes:.0f}",
         ])  # fmt: skip
     titles = "run|seeds|before|after|selected step|command|commit|minutes".split("|")
@@ -119,15 +136,15 @@ def contrastive(_: str) -> str | None:
 
 def conflict(name: str) -> str | None:
     """Write how far the gradients of each two tasks agreed in the runs of that name."""
-    cosines = [one for report in load_reports().get(name, []) if (one := report.get("conflict"))]
+    cosines = [one for report in load_reports().get(name, []) if (one := report.conflict)]
     if not cosines:
         return None
     rows = []
     for pair in cosines[0]:
         of_pair = [one[pair] for one in cosines if pair in one]
-        times = sum(one["measured"] for one in of_pair)
-        below = sum(one["below_0"] * one["measured"] for one in of_pair) / times
-        mean = mean_and_sd([one["mean"] for one in of_pair])
+        times = sum(one.measured for one in of_pair)
+        below = sum(one.below_0 * one.measured for one in of_pair) / times
+        mean = mean_and_sd([one.mean for one in of_pair])
         rows.append([pair, mean, f"{100 * below:.0f} %", f"{times:,}"])
     titles = ("tasks", "mean cosine", "share below 0", "measured, all seeds")
     return f"{markdown_table(titles, rows)}\n"
@@ -168,4 +185,4 @@ def importance(name: str) -> str | None:
             rows.append([Path(entry["run"]).name, entry["task"], texts, *cells])
     titles = ["run", "task", "texts", "embeddings", *(f"layer {i + 1}" for i in range(layers))]
     titles += ["above_0"] * rectified
-    return f"{markdown_table(titles, rows)}\n\n{source_line(stored)}\n"
+    return f"{markdown_table(titles, rows)}\n\n{source_line(stored['source'])}\n"

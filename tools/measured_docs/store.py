@@ -20,13 +20,16 @@ import json
 import re
 import statistics
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report_model import RunReport
 from multitask.config.yaml_merge import load_tree
 from multitask.config.yaml_reader import dump_override
-from multitask.sweep.grid import load_grid
+from multitask.reporting.comparison.comparison_json import Comparison
+from multitask.reporting.paper.paper_json import PaperCell, PaperTable
+from multitask.sweep.grid import GridFile, load_grid
 from multitask.sweep.sweep_directory import SweepDirectory
 from multitask.utils.errors import UserError
 
@@ -35,14 +38,43 @@ DOCS = ROOT / "docs"
 RESULTS = DOCS / "results"
 
 
-def run_command(report: dict[str, Any]) -> str:
+class Source(TypedDict):
+    """The source of a stored file."""
+
+    command: str
+    commits: list[str]
+    runs: int
+    minutes: int | None
+    kernels: NotRequired[list[str]]
+
+
+class Origin(TypedDict):
+    """The commit and the time of a run."""
+
+    commit: str
+    seconds: float | None
+    kernels: NotRequired[str]
+
+
+class StoredComparison(Comparison):
+    source: Source
+
+
+class StoredPaper(TypedDict):
+    """A paper's table, its source, and the origin of each run in it; old files lack that."""
+
+    table: PaperTable
+    source: Source
+    made: NotRequired[dict[str, Origin]]
+
+
+def run_command(report: RunReport) -> str:
     """Return the command of a run as a reader would type it."""
-    return re.sub(r"data_dir=\S+", "data_dir=DIR", report["command"])
+    return re.sub(r"data_dir=\S+", "data_dir=DIR", report.command)
 
 
-def source_line(stored: dict[str, Any]) -> str:
+def source_line(source: Source) -> str:
     """Write the source of a stored file: command, commits, number of runs, time."""
-    source = stored["source"]
     commits = ", ".join(source["commits"])
     minutes = "" if source["minutes"] is None else f", {source['minutes']} minutes in all"
     kernels = "".join(f", encoder.kernels={name}" for name in source.get("kernels", []))
@@ -63,10 +95,11 @@ def store(path: Path, results: Path = RESULTS) -> None:
     elif not re.search(r"-\d+$", path.name):
         _store_epochs(path, results)
     else:
-        report = _read(RunDirectory(path).report)
-        types = [task_type(task["label_type"]) for task in report["tasks"].values()]
+        report = RunDirectory(path).load_report()
+        types = [task_type(task.label_type) for task in report.tasks.values()]
         contrastive = any(kind.compares_rows for kind in types)
-        _write((results / "contrastive" if contrastive else results) / f"{path.name}.json", report)
+        directory = results / "contrastive" if contrastive else results
+        _write(directory / f"{path.name}.json", _read(RunDirectory(path).report))
 
 
 def _read(file: Path) -> Any:
@@ -83,31 +116,31 @@ def _write(file: Path, value: Any) -> None:
 
 def _store_epochs(run: Path, results: Path) -> None:
     """Store the losses and scores per epoch of a run of one task."""
-    report = _read(RunDirectory(run).report)
-    ((task, entry),) = report["tasks"].items()
+    report = RunDirectory(run).load_report()
+    ((task, entry),) = report.tasks.items()
     losses: list[float] = []
     lines = []
     for event in RunDirectory(run).load_events():
         if event["event"] == "step":
             losses.append(event["loss"])
         if event["event"] == "eval":
-            score = event["tasks"][task][entry["metric"]]
+            score = event["tasks"][task][entry.metric]
             loss = statistics.fmean(losses)
             lines.append({"epoch": event["epoch"], "loss": loss, "score": score})
             losses = []
     stored = {
-        "metric": entry["metric"],
+        "metric": entry.metric,
         "epochs": lines,
         "command": run_command(report),
-        "commit": str(report["git_revision"]),
-        "minutes": round(report["wall_time_s"] / 60),
+        "commit": str(report.git_revision),
+        "minutes": round(report.wall_time_s / 60),
     }
     _write(results / "epochs" / f"{run.name}.json", stored)
 
 
 def _store_comparison(directory: Path, results: Path) -> None:
     """Store the comparison of an ablation, or of `report`."""
-    comparison = _read(directory / "comparison.json")
+    comparison: Comparison = _read(directory / "comparison.json")
     groups = comparison["groups"]
     runs = [Path(run) for group in groups for run in group["runs"]]
     name, grid = directory.name, directory
@@ -123,19 +156,22 @@ def _store_comparison(directory: Path, results: Path) -> None:
         for group in groups:
             group["runs"] = [f"runs/{Path(run).name}" for run in group["runs"]]
     origins = [_origin(_locate(run, directory)) for run in runs]
-    comparison["source"] = _source(command, origins)
-    _write(results / "grids" / f"{name}.json", comparison)
+    stored: StoredComparison = {**comparison, "source": _source(command, origins)}
+    _write(results / "grids" / f"{name}.json", stored)
 
 
 def _store_paper(directory: Path, results: Path) -> None:
     """Store a paper's table; a column that has no runs now keeps what was stored before."""
-    table = _read(directory / "paper.json")
+    table: PaperTable = _read(directory / "paper.json")
     file = results / "papers" / f"{directory.name}.json"
-    before = _read(file) if file.is_file() else {}
+    before: StoredPaper | None = _read(file) if file.is_file() else None
     runs = {run: _locate(Path(run), directory) for run in _runs_of(table)}
-    made = {run: _origin(place) | {"kernels": _kernels(place)} for run, place in runs.items()}
-    same_columns = "made" in before and before["table"]["columns"] == table["columns"]
-    if same_columns and not table["averages"]:  # averages are over all columns
+    made = {run: _origin(place) for run, place in runs.items()}
+    for run, place in runs.items():
+        made[run]["kernels"] = _kernels(place)
+    same_columns = before is not None and before["table"]["columns"] == table["columns"]
+    averaged = bool(table["averages"])  # over all columns
+    if before is not None and "made" in before and same_columns and not averaged:
         _fill_columns(table, before["table"])
         made = before["made"] | made
     made = {run: made[run] for run in _runs_of(table)}
@@ -143,7 +179,8 @@ def _store_paper(directory: Path, results: Path) -> None:
     grids = dict.fromkeys(f"runs/{Path(run).parents[2].name}" for run in made)
     source = _source(f"table {layout.relative_to(ROOT)} {' '.join(grids)}", [*made.values()])
     source["kernels"] = sorted({origin["kernels"] for origin in made.values()})
-    _write(file, {"table": table, "source": source, "made": made})
+    stored: StoredPaper = {"table": table, "source": source, "made": made}
+    _write(file, stored)
 
 
 def _store_importance(file: Path, results: Path) -> None:
@@ -163,22 +200,22 @@ def _store_importance(file: Path, results: Path) -> None:
 # --- sources ---
 
 
-def _source(command: str, origins: list[dict[str, Any]]) -> dict[str, Any]:
+def _source(command: str, origins: list[Origin]) -> Source:
     seconds = [origin["seconds"] for origin in origins]
+    known = [each for each in seconds if each is not None]
     return {
         "command": f"python run_multitask.py {command}",
         "commits": sorted({origin["commit"] for origin in origins}),
         "runs": len(origins),
-        "minutes": None if None in seconds else round(sum(seconds) / 60),
+        "minutes": round(sum(known) / 60) if known == seconds else None,
     }
 
 
-def _origin(run: Path) -> dict[str, Any]:
-    """Return the commit and the time of a run."""
-    report = _read(RunDirectory(run).report)
+def _origin(run: Path) -> Origin:
+    report = RunDirectory(run).load_report()
     # a probe is part of several runs, and no run has the time to encode
-    seconds = None if report.get("probe") else report["wall_time_s"]
-    return {"commit": str(report["git_revision"]), "seconds": seconds}
+    seconds = None if report.probe else report.wall_time_s
+    return {"commit": str(report.git_revision), "seconds": seconds}
 
 
 def _locate(run: Path, result: Path) -> Path:
@@ -194,19 +231,23 @@ def _kernels(run: Path) -> str:
 # --- papers' tables ---
 
 
-def _runs_of(table: dict[str, Any]) -> list[str]:
+def _runs_of(table: PaperTable) -> list[str]:
     """List each run once: a task with two metrics has its runs in two columns."""
     cells = [cell for row in table["rows"] for cell in row["cells"] if cell]
     return [*dict.fromkeys(run for cell in cells for run in cell.get("runs", []))]
 
 
-def _fill_columns(table: dict[str, Any], before: dict[str, Any]) -> None:
+def _column(table: PaperTable, place: int) -> list[PaperCell | None]:
+    return [row["cells"][place] for row in table["rows"]]
+
+
+def _fill_columns(table: PaperTable, before: PaperTable) -> None:
     """Copy the columns that have no runs now from the table before, with its notes."""
     cells_before = {row["name"]: row["cells"] for row in before["rows"]}
     empty = [
         column
         for column in range(len(table["columns"]))
-        if not any((row["cells"][column] or {}).get("runs") for row in table["rows"])
+        if not any(cell and cell.get("runs") for cell in _column(table, column))
     ]
     for row in table["rows"]:
         for column in empty:
@@ -230,6 +271,7 @@ def _grid_file(name: str, cells: list[str]) -> Path:
 
 def _overrides(directory: Path, config: Path) -> list[str]:
     """List what the command line of an ablation added to its file."""
-    resolved = load_grid(SweepDirectory(directory).grid).resolved["set"]
-    in_file = load_grid(config).resolved["set"] | {"data_dir": resolved.get("data_dir")}
+    grids = (load_grid(file) for file in (SweepDirectory(directory).grid, config))
+    resolved, in_file = (GridFile.model_validate(grid.resolved).set for grid in grids)
+    in_file |= {"data_dir": resolved.get("data_dir")}
     return [dump_override(key, v) for key, v in resolved.items() if in_file.get(key) != v]

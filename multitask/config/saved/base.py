@@ -19,7 +19,7 @@ class Saved(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
-    def content(self) -> dict[str, Any]:  # the JSON object
+    def content(self) -> dict[str, Any]:  # any JSON object, also with keys of other versions
         """Return the keys that were set, in the order of the fields."""
         return self.model_dump(exclude_unset=True)
 

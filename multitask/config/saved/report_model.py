@@ -99,7 +99,8 @@ class TaskReport(Saved):
     input: str = ""
     pooling: str = ""
     head: str = ""
-    dev: dict[str, Any]  # `rows`, a score per metric, `loss`; `confusion` is a matrix
+    # any metric's name -> score, `rows` and `loss`; `confusion` is a matrix: no fixed keys
+    dev: dict[str, Any]
     dev_intervals: dict[str, list[Score]] = {}
     unseen: dict[str, Score] | None = None
     baselines: Baselines = Baselines(trivial={}, frozen=None)
@@ -125,12 +126,19 @@ class TaskReport(Saved):
         return low, high
 
 
+class Gpu(Saved):
+    name: str
+    cuda: str
+    peak_memory_gib: Number
+
+
 class RunReport(Saved):
     format: int = 1
     command: str = ""
     seed: int = Field(ge=0)
     versions: dict[str, str] = {}
     device: str = ""
+    gpu: Gpu | None = None  # of the first process
     precision: str = ""
     kernels: str = "torch"
     processes: int | None = None

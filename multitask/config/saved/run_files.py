@@ -1,4 +1,4 @@
-"""``best.json``, ``baselines.json`` and ``run.json``: the smaller JSON files of a run."""
+"""``best.json``, ``baselines.json``, ``run.json`` and so on: the smaller JSON files of a run."""
 
 from pydantic import ConfigDict, RootModel, model_validator
 
@@ -21,6 +21,12 @@ class BestSteps(RootModel[dict[str, int]]):
 
 class AllBaselines(RootModel[dict[str, Baselines]]):
     """``baselines.json``: the baselines of each task that has some."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class TrackerIds(RootModel[dict[str, str]]):
+    """``trackers/ids.json``: the id that each tracker knows the run by."""
 
     model_config = ConfigDict(strict=True)
 

@@ -36,11 +36,11 @@ def check_names(
     looks = {look(name) for name in reader.names}
     for number, name in enumerate(names):
         known_as = reader.ids.get(str(number))
-        given = str(number) if known_as is None else reader.names[known_as]
-        if given != str(number) and look(name) in looks and look(name) != look(given):
-            theirs, ours = some_of(names), some_of(reader.names)
-            what = f"the classes of {source} are {theirs}, of `labels` {ours}"
-            difference = f"number {number} is {name!r} in one and {given!r} in the other"
+        renamed = str(number) if known_as is None else reader.names[known_as]
+        if renamed != str(number) and look(name) in looks and look(name) != look(renamed):
+            saved, configured = some_of(names), some_of(reader.names)
+            what = f"the classes of {source} are {saved}, of `labels` {configured}"
+            difference = f"number {number} is {name!r} in one and {renamed!r} in the other"
             raise _error(config, task, f"{what}: {difference}: name the numbers as the file does")
 
 
@@ -50,7 +50,7 @@ def _longest(config: Config, task: str, splits: Iterable[str]) -> tuple[str, lis
     for declared in _declared(config, task, splits):
         if problem := _contradiction(longest, declared):
             raise _error(config, task, f"{problem}: number the classes alike in all files")
-        longest = max(longest, declared, key=lambda one: len(one[1]))
+        longest = max(longest, declared, key=lambda pair: len(pair[1]))
     return longest
 
 
@@ -69,13 +69,13 @@ def _declared(config: Config, task: str, splits: Iterable[str]) -> list[tuple[st
     return [(source, names) for source, names in pairs if names]
 
 
-def _contradiction(one: tuple[str, Sequence[str]], other: tuple[str, Sequence[str]]) -> str:
+def _contradiction(first: tuple[str, Sequence[str]], other: tuple[str, Sequence[str]]) -> str:
     """Describe the first number that has two names; "" if there is none."""
-    pairs = enumerate(zip(one[1], other[1], strict=False))
+    pairs = enumerate(zip(first[1], other[1], strict=False))
     for number, (name, another) in pairs:
         if name != another:
             lists = f"the classes of {other[0]} are {some_of(other[1])}"
-            lists += f", of {one[0]} {some_of(one[1])}"
+            lists += f", of {first[0]} {some_of(first[1])}"
             alike = looks_like(another, [name])
             return (
                 f"{lists}: number {number} is {another!r} in one and {name!r} in the other{alike}"

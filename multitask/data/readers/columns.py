@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config import Config, DataConfig
+from multitask.config.yaml_reader import KeyPath
 from multitask.data.readers import hub
 from multitask.data.readers.tables import FORMATS, joined, read_table
 from multitask.tasks.label_reader import canonical, is_missing
 from multitask.utils.errors import UserError, no_file, suggest
+from multitask.utils.names import EMBEDDED
 
 
 def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
@@ -49,19 +51,32 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
     name = getattr(data, split)
     path = ("tasks", task, "data", split)
     if name is None:
-        raise config.error(path, f"the task has no {split} data: name it as `{split}:`")
+        share = ", or take a share of train: `dev_share: 0.1`" if split == "dev" else ""
+        raise config.error(path, f"the task has no {split} data: name it as `{split}:`{share}")
     if data.format in ("disk", "hub"):
         return hub.load_columns(config, task, name), f"{hub.place(config, task)}[{name}]"
     file = config.data_path(name)
     files = files_of(file)
-    missing = next((one for one in files or [file] if not one.is_file()), None)
+    missing = next((part for part in files or [file] if not part.is_file()), None)
     if missing is not None:
-        without = "; null where there is none" if split == "test" else ""
-        raise config.error(path, f"{no_file(missing)} (is `data_dir` right?{without})")
+        share = "; or take a share of train: `dev_share: 0.1`" if split == "dev" else ""
+        advice = _advice(config, path, split, name)
+        raise config.error(path, f"{no_file(missing)} ({advice}){share}")
     form = format_of(data, file)
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
-    return joined([(str(one), read_table(one, form, data)) for one in files]), str(file)
+    return joined([(str(path), read_table(path, form, data)) for path in files]), str(file)
+
+
+def _advice(config: Config, path: KeyPath, split: str, name: str) -> str:
+    """Say what to do about a missing file; it may be next to the YAML file."""
+    if config.data_dir == EMBEDDED:
+        directory = Path(config.where(path).rpartition(":")[0]).parent
+        if Path(name).is_file():
+            return "it is in this directory: set data_dir=."
+        if (directory / name).is_file():
+            return f"it is next to the YAML file: set data_dir={directory}"
+    return "is `data_dir` right?" + ("; null where there is none" if split == "test" else "")
 
 
 def files_of(file: Path) -> list[Path]:

@@ -66,7 +66,9 @@ def features_of(config: Config, task: str, split: str) -> list[tuple[str, Mappin
             every = [pair for part in parts for pair in files[part]]
             return [(f"the card of {where}", card), *((name, read(file)) for name, file in every)]
         loaded = _load(where, builder, data, split)
-        saved = [] if builder is not None else [Path(one["filename"]) for one in loaded.cache_files]
+        saved = (
+            [] if builder is not None else [Path(entry["filename"]) for entry in loaded.cache_files]
+        )
         return [(split, loaded.features), *((str(file), arrow_features(file)) for file in saved)]
 
 
@@ -232,7 +234,7 @@ def _load(where: str, builder: Any, data: DataConfig, split: str) -> Any:
     return saved[split]
 
 
-def _csv_options(builder: Any, where: str) -> dict[str, Any]:
+def _csv_options(builder: Any, where: str) -> dict[str, object]:
     """Return options with which pandas reads the cells of a CSV file as text."""
     import datasets
     import pandas
@@ -240,8 +242,8 @@ def _csv_options(builder: Any, where: str) -> dict[str, Any]:
     unusual = ", ".join(_unusual(builder))
     warn(f"{where}: pandas reads it ({unusual}), which fills up rows with too few cells")
     if builder.info.features:
-        given = builder.info.features
-        return {"features": given, "keep_default_na": False, "na_values": [""]}
+        features = builder.info.features
+        return {"features": features, "keep_default_na": False, "na_values": [""]}
     first = next(file for files in _files(builder).values() for _, file in files)
     settings = {**builder.config.pd_read_csv_kwargs, "nrows": 0, "chunksize": None}
     names = pandas.read_csv(first, **settings).columns

@@ -13,7 +13,7 @@ from multitask.utils.limits import COLUMNS
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escaped surrogate, alone or one of a pair
 
 # the line or row of a record, and the record
-Placed = tuple[str, dict[str, Any]]
+Placed = tuple[str, dict[str, object]]
 
 
 def read_json_lines(text: str, file: str, data: DataConfig) -> dict[str, list]:
@@ -68,7 +68,7 @@ def _missing(name: str) -> None:
     """Return null for NaN, Infinity and -Infinity, which Python writes for missing numbers."""
 
 
-def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, object]:
     """Make an object of its keys and values. Raises ValueError if a key is repeated."""
     made = dict(pairs)
     if len(made) < len(pairs):

@@ -38,6 +38,7 @@ def read_separated(text: str, file: str, declared: str, data: DataConfig) -> dic
     header = rows[0][1]
     if not data.quoting and _ends_mixed(separator.join(header), separator, False):
         raise UserError(f"{file}, line {rows[0][0]}: {MIXED}")
+    _check_one_cell(header, file, data)
     for name in sorted(_texts(data) | _others(data)):
         if header.count(name) > 1:
             warn(f"{file}: several columns have the name {name!r}: the first one is used")
@@ -53,6 +54,17 @@ def read_separated(text: str, file: str, declared: str, data: DataConfig) -> dic
     for i, name in enumerate(header):
         columns.setdefault(name, [cells[i] for _, cells in rows])
     return columns
+
+
+def _check_one_cell(header: list[str], file: str, data: DataConfig) -> None:
+    """Raise UserError if a header of one cell holds the names of columns."""
+    between = re.search(r"[^\w \-]|(?<=\w) (?=\w)", header[0])
+    if len(header) > 1 or between is None or header[0] == data.text:
+        return
+    names = [name.strip() for name in header[0].split(between[0])]
+    if (_texts(data) | {data.label}) & {*names}:
+        message = f"the header is one cell `{header[0]}`: is `{between[0]}` the separator?"
+        raise UserError(f"{file}: {message} Known: comma, tab, `;`, `|`")
 
 
 def _check_repeated(rows: list[tuple[int, list[str]]], header: list[str], file: str) -> None:
@@ -93,13 +105,13 @@ def _separator(lines: list[str], file: str, declared: str, data: DataConfig) -> 
     }
     texts = _texts(data)
     for names in (texts | _others(data), texts):  # a file to predict has no label
-        fitting = [one for one, header in headers.items() if names <= {*header}]
+        fitting = [separator for separator, header in headers.items() if names <= {*header}]
         if declared in fitting:
             return declared
         if len(fitting) == 1:
             return fitting[0]
     if data.header is not None:  # no header line: compare the number of cells
-        fitting = [one for one, row in headers.items() if len(row) == len(data.header)]
+        fitting = [separator for separator, row in headers.items() if len(row) == len(data.header)]
         return declared if declared in fitting else next(iter(fitting), declared)
     if len(headers[declared]) > 1:
         return declared

@@ -6,7 +6,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -37,10 +37,10 @@ def watched_weights(pooler: Any) -> Iterator[Watched]:
         yield seen
         return
 
-    def note(module: Any, given: tuple[Tensor], weights: Tensor) -> None:
+    def note(module: Any, inputs: tuple[Tensor], weights: Tensor) -> None:
         seen.weights.append(weights.detach())
         if pooler.rectified:
-            seen.above_0.append((given[0] > 0).sum())
+            seen.above_0.append((inputs[0] > 0).sum())
 
     handle = pooler.weigher.register_forward_hook(note)
     try:
@@ -49,23 +49,34 @@ def watched_weights(pooler: Any) -> Iterator[Watched]:
         handle.remove()
 
 
-def summary(pooler: Any, seen: Watched, device: torch.device) -> dict[str, Any]:
-    """Summarise what ``watched_weights`` recorded, over all ranks.
+class WeightSummary(TypedDict):
+    """The mean weights of hidden states.
 
-    Returns:
-        ``states``, the numbers of the hidden states; ``rows``, the number of inputs; ``mean``, the
-        mean weights; ``above_0``, the share of scores above 0 under a ReLU (nothing is learned at
-        0), or None without a ReLU.
+    Attributes:
+        states: the numbers of the hidden states.
+        rows: the number of inputs.
+        mean: the mean weights.
+        above_0: the share of scores above 0 under a ReLU (nothing is learned at 0), or None without
+            a ReLU.
     """
+
+    states: list[int]
+    rows: int
+    mean: list[float]
+    above_0: float | None
+
+
+def summary(pooler: Any, seen: Watched, device: torch.device) -> WeightSummary:
+    """Summarise what ``watched_weights`` recorded, over all ranks."""
     sums = torch.zeros(len(pooler.scored), dtype=torch.float64)
     for weights in seen.weights:
         sums += weights.cpu().double().sum(0)
-    here = sum(len(weights) for weights in seen.weights)
-    above = sum(count.item() for count in seen.above_0)
-    *totals, rows, above = distributed.total([*sums.tolist(), here, above], device)
+    count = sum(len(weights) for weights in seen.weights)
+    above = sum(positive.item() for positive in seen.above_0)
+    *totals, rows, above = distributed.total([*sums.tolist(), count, above], device)
     return {
         "states": list(pooler.scored),
         "rows": round(rows),
-        "mean": [one / rows for one in totals],
+        "mean": [total / rows for total in totals],
         "above_0": above / (rows * len(totals)) if pooler.rectified else None,
     }

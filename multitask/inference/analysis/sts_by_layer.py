@@ -17,6 +17,7 @@ from multitask.data.collate import Batch
 from multitask.data.sts_suites import Suite
 from multitask.inference.scoring import Scorer
 from multitask.inference.similarity import cosines
+from multitask.reporting.sts_json import LayerScores, SuiteLayers
 from multitask.tasks.regression import correlation
 from multitask.tasks.rows import Rows
 
@@ -47,7 +48,7 @@ def layer_vectors(
 
 def score_layers(
     suites: Mapping[str, Suite], encode: Callable[[Sequence[str], str], np.ndarray]
-) -> dict[str, Any]:
+) -> dict[str, SuiteLayers]:
     """Compute layers.json: Spearman of every suite and subset, by pooling and layer.
 
     Args:
@@ -60,7 +61,7 @@ def score_layers(
         name in ``POOLINGS`` and a number for ``FIRST_LAST``. NaN if all cosines are equal, as for
         [CLS] of the embeddings.
     """
-    scores: dict[str, Any] = {}
+    scores: dict[str, SuiteLayers] = {}
     for name, suite in suites.items():
         parts = {
             subset: (rows.gold, _similarities(rows, encode, f"{name} {subset}"))
@@ -86,7 +87,7 @@ def _similarities(
     return np.stack([cosines(layer[first], layer[second]) for layer in flat], axis=1)
 
 
-def _spearman(gold: np.ndarray, similarities: np.ndarray) -> dict[str, Any]:
+def _spearman(gold: np.ndarray, similarities: np.ndarray) -> LayerScores:
     values = [correlation("spearman", gold, column) for column in similarities.T]
     table = np.array(values[:-1]).reshape(len(POOLINGS), -1).tolist()
     return {**dict(zip(POOLINGS, table, strict=True)), FIRST_LAST: values[-1]}

@@ -130,10 +130,10 @@ def plain_encoder(encoder: Encoder) -> Any:
     return model.eval()
 
 
-def lowest_cosine(one: np.ndarray, other: np.ndarray) -> float:
+def lowest_cosine(first: np.ndarray, second: np.ndarray) -> float:
     """Return the lowest cosine between rows of the same place in two arrays [N, d]."""
-    norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    return float(((one * other).sum(1) / norms).min())
+    norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return float(((first * second).sum(1) / norms).min())
 
 
 def largest_difference(actual: np.ndarray, wanted: np.ndarray) -> float:

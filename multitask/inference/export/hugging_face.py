@@ -102,17 +102,19 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
     scores = parts.scores(texts) if classifies else None
     last = parts.encoder.num_layers
     for row, text in enumerate(texts):
-        given = tokenizer(*(text if classifies else text[:1]), truncation=True, return_tensors="pt")
+        inputs = tokenizer(
+            *(text if classifies else text[:1]), truncation=True, return_tensors="pt"
+        )
         if scores is not None:
-            ours = parts.head.classifier_scores(scores[row : row + 1]).reshape(-1)
-            theirs = model(**given).logits[0]
+            expected = parts.head.classifier_scores(scores[row : row + 1]).reshape(-1)
+            exported = model(**inputs).logits[0]
         else:
-            ids, mask = given["input_ids"], given["attention_mask"]
-            types = given.get("token_type_ids", torch.zeros_like(ids))
+            ids, mask = inputs["input_ids"], inputs["attention_mask"]
+            types = inputs.get("token_type_ids", torch.zeros_like(ids))
             embedded = parts.encoder.embed(ids, types, mask)
-            ours = parts.encoder.encode(embedded, mask, (last,))[last][0]
-            theirs = model(**given).last_hidden_state[0]
-        differences.append(largest_difference(np.asarray(theirs), np.asarray(ours)))
+            expected = parts.encoder.encode(embedded, mask, (last,))[last][0]
+            exported = model(**inputs).last_hidden_state[0]
+        differences.append(largest_difference(np.asarray(exported), np.asarray(expected)))
     difference = max(differences)
     if not difference <= TOLERANCE:
         raise UserError(f"{parts.task}: transformers gives other numbers (by {difference:.2g})")

@@ -41,7 +41,9 @@ def _split_gemm(graph: Any) -> None:
     turned: set[str] = set()
     nodes = []
     for node in graph.node:
-        settings = {given.name: helper.get_attribute_value(given) for given in node.attribute}
+        settings = {
+            attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute
+        }
         plain = settings.pop("transB", 0) == 1 and all(
             settings.get(name, wanted) == wanted
             for name, wanted in (("alpha", 1.0), ("beta", 1.0), ("transA", 0))
@@ -92,8 +94,8 @@ def compare_int8(parts: Parts, directory: Path, texts: Texts, records: Records |
 
     ``records`` are the saved predictions of labelled dev rows; None for other rows.
     """
-    given = [row[:1] for row in texts] if parts.embeds else list(texts)
-    batches = feeds(parts, given)
+    inputs = [row[:1] for row in texts] if parts.embeds else list(texts)
+    batches = feeds(parts, inputs)
     files = [directory / FILE, directory / INT8_FILE]
     outputs, speeds = [], []
     for file in files:
@@ -101,9 +103,9 @@ def compare_int8(parts: Parts, directory: Path, texts: Texts, records: Records |
         run_session(loaded, batches[:1])
         began = time.perf_counter()
         outputs.append(run_session(loaded, batches))
-        speeds.append(len(given) / (time.perf_counter() - began))
+        speeds.append(len(inputs) / (time.perf_counter() - began))
     plain, small = (file.stat().st_size / 1e6 for file in files)
-    rows = f"{len(given):,} {'dev ' if records else ''}rows"
+    rows = f"{len(inputs):,} {'dev ' if records else ''}rows"
     return [
         f"int8 on {rows}: {_difference(parts, outputs, records)}",
         f"int8 file: {small:.2f} MB, fp32 {plain:.2f} MB",

@@ -33,7 +33,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     package.
     """
     for package in PACKAGES:
-        optional(package, f"{package} is not installed", " ".join(PACKAGES))
+        optional(package, f"{package} is not installed", "onnx")
     if parts.head.takes in ("tokens", "sequence"):
         head = parts.config.tasks[parts.task].head.name
         message = f"tasks.{parts.task}.head: {head} predicts {parts.reader.task_type.predicts}: "
@@ -128,12 +128,12 @@ def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
     if parts.sides == 2:
         inputs = [[(row[i],) for row in texts] for i in range(2)]
     arrange = input_of(parts.config.tasks[parts.task]).arrange if parts.chooses else together
-    for suffix, given in zip(("", "_2"), inputs, strict=False):
-        rows = Rows("texts", [str(i) for i in range(len(given))], given, None)
+    for suffix, side in zip(("", "_2"), inputs, strict=False):
+        rows = Rows("texts", [str(i) for i in range(len(side))], side, None)
         length = parts.max_length
         tokens = tokenize(rows, parts.tokenizer, max_length=length, arrange=arrange)
         for number, feed in enumerate(batches):
-            index = np.arange(number * BATCH, min((number + 1) * BATCH, len(given)))
+            index = np.arange(number * BATCH, min((number + 1) * BATCH, len(side)))
             batch = collate(tokens, index, pad_id=parts.tokenizer.pad_token_id)
             for name in INPUTS:
                 values = getattr(batch, name)
@@ -145,9 +145,9 @@ def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
 
 def run_session(loaded: Any, batches: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
     """Run the graph on all batches and concatenate the outputs."""
-    taken = {given.name for given in loaded.get_inputs()}
-    given = [{name: batch[name] for name in batch if name in taken} for batch in batches]
-    return np.concatenate([loaded.run(None, one)[0] for one in given])
+    names = {entry.name for entry in loaded.get_inputs()}
+    inputs = [{name: batch[name] for name in batch if name in names} for batch in batches]
+    return np.concatenate([loaded.run(None, batch)[0] for batch in inputs])
 
 
 def check_onnx(parts: Parts, directory: Path, texts: Texts) -> float:
@@ -155,10 +155,10 @@ def check_onnx(parts: Parts, directory: Path, texts: Texts) -> float:
 
     Raises UserError if it is above TOLERANCE.
     """
-    given = [row[:1] for row in texts] if parts.embeds else list(texts)
-    theirs = run_session(session(directory / FILE), feeds(parts, given))
-    ours = parts.vectors([row[0] for row in given]) if parts.embeds else parts.scores(given)
-    difference = largest_difference(theirs, ours.numpy())
+    inputs = [row[:1] for row in texts] if parts.embeds else list(texts)
+    exported = run_session(session(directory / FILE), feeds(parts, inputs))
+    expected = parts.vectors([row[0] for row in inputs]) if parts.embeds else parts.scores(inputs)
+    difference = largest_difference(exported, expected.numpy())
     if not difference <= TOLERANCE:
         raise UserError(
             f"{parts.pooling_key}: {parts.pooling_name} does not give the same scores in ONNX "

@@ -62,8 +62,8 @@ class PlainTask(nn.Module):
         states = {0: padded.pad(hidden)}
         for number in range(1, max(self.pooler.layers) + 1):
             adapter = self.adapter
-            here = adapter if adapter is not None and number in adapter.layers else None
-            hidden = encoder.layers[number - 1](hidden, padded, False, here, number)
+            of_layer = adapter if adapter is not None and number in adapter.layers else None
+            hidden = encoder.layers[number - 1](hidden, padded, False, of_layer, number)
             states[number] = padded.pad(hidden)
         return states
 

@@ -49,8 +49,8 @@ def _dense(parts: Parts) -> list[Any]:
 
     def dense(weight: Any, bias: Any, activation: nn.Module) -> Any:
         shape = (weight.shape[1], weight.shape[0])
-        given = {"init_weight": weight.detach().float(), "init_bias": bias.detach().float()}
-        return Dense(*shape, activation_function=activation, **given)
+        initial = {"init_weight": weight.detach().float(), "init_bias": bias.detach().float()}
+        return Dense(*shape, activation_function=activation, **initial)
 
     projection = parts.vector_projection
     if projection is None:
@@ -84,8 +84,8 @@ def check_sentences(parts: Parts, directory: Path, texts: list[str]) -> float:
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(directory), device="cpu")
-    theirs, ours = model.encode(texts, show_progress_bar=False), parts.vectors(texts).numpy()
-    lowest = lowest_cosine(theirs, ours)
+    exported, expected = model.encode(texts, show_progress_bar=False), parts.vectors(texts).numpy()
+    lowest = lowest_cosine(exported, expected)
     if not lowest >= LOWEST_COSINE:
         raise UserError(
             f"{parts.pooling_key}: sentence-transformers gives other vectors (cosine {lowest:.6f})"

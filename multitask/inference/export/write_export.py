@@ -36,7 +36,7 @@ class DevRows:
 
     # the texts of N rows
     texts: list[tuple[str, ...]]
-    # the N saved predictions with labels; None without labels
+    # the N saved predictions with labels, whose keys depend on the task type; None without labels
     records: list[dict[str, Any]] | None
 
     def spread(self, count: int) -> "DevRows":
@@ -210,8 +210,10 @@ def _ternary(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exp
     ids, mask = ready["input_ids"], ready["attention_mask"]
     with torch.no_grad():
         before, after = (
-            one.encode(one.embed(ids, torch.zeros_like(ids), mask), mask, range(one.num_layers + 1))
-            for one in (encoder, loaded)
+            model.encode(
+                model.embed(ids, torch.zeros_like(ids), mask), mask, range(model.num_layers + 1)
+            )
+            for model in (encoder, loaded)
         )
     if not all(torch.equal(before[layer], after[layer]) for layer in before):
         raise UserError("loaded back, the encoder gives other hidden states: please report this")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -152,7 +152,26 @@ def compatible_lists(count: int) -> tuple[int, str | None]:
     return lists, f"{count:,} texts cannot train the paper's {LISTS:,} lists: {lists} instead"
 
 
-def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> dict[str, Any]:
+class SearchQuality(TypedDict):
+    """What ``evaluate`` measures, as keys of search.json."""
+
+    corpus: int
+    queries: int
+    queries_with_gold: int
+    gold_pairs: int
+    queries_in_corpus_verbatim: int
+    keyed_by: str
+    dim: int
+    matrix_bytes: int
+    lists: int
+    probes: int
+    faiss_threads: int
+    encode_and_search_ms: float
+    warning: str | None
+    modes: dict[str, dict[str, float]]
+
+
+def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> SearchQuality:
     """Measure exact search and the paper's index on the same vectors, for search.json.
 
     Args:

@@ -4,7 +4,6 @@ An index is a directory of three files: ``index.faiss``, ``texts.tsv`` (line num
 ``index.json``, which records how the vectors were made and the checksum of each file.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,12 +18,14 @@ from multitask.data.readers.lines import each_line
 from multitask.inference.similarity import unit
 from multitask.utils.errors import NotFinite, UserError, no_file
 from multitask.utils.files import (
+    changed_file,
     entries,
-    file_digest,
+    file_digests,
     finish_replacing,
     read_bounded,
     remove_scraps,
     replacing,
+    text_digest,
 )
 from multitask.utils.limits import JSON_BYTES
 from multitask.utils.optional import optional
@@ -91,11 +92,14 @@ class Facts:
     sha256: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
+    @property
+    def digests(self) -> dict[str, str]:
+        """The checksums of the other files."""
+        return {name: digest for name, digest in self.sha256.items() if name != FACTS}
+
     def checksum(self) -> str:
         """Return the checksum of all facts except this checksum."""
-        others = {name: digest for name, digest in self.sha256.items() if name != FACTS}
-        text = json.dumps(asdict(replace(self, sha256=others)), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return text_digest(json.dumps(asdict(replace(self, sha256=self.digests)), sort_keys=True))
 
 
 @dataclass
@@ -139,7 +143,7 @@ class TextIndex:
 
 def import_faiss() -> Any:
     """Import the library. Raises UserError if it is missing."""
-    return optional("faiss", "semantic search needs FAISS", "faiss-cpu")
+    return optional("faiss", "semantic search needs FAISS", "search")
 
 
 def nearest(index: Any, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
@@ -227,10 +231,9 @@ def build(
         except RuntimeError as error:
             raise OSError(f"{directory}: the index cannot be written: {error}") from error
         sizes = {name: (scratch / name).stat().st_size for name in (VECTORS, TEXTS)}
-        sha256 = {name: file_digest(scratch / name) for name in sizes}
         lists, probes = ivf or (None, None)
-        facts = Facts(origin, count, blank, dim, lists, probes, sizes, sha256)
-        facts = replace(facts, sha256={**sha256, FACTS: facts.checksum()})
+        facts = Facts(origin, count, blank, dim, lists, probes, sizes, file_digests(scratch))
+        facts = replace(facts, sha256={**facts.sha256, FACTS: facts.checksum()})
         (scratch / FACTS).write_text(json.dumps(asdict(facts), indent=1), encoding="utf-8")
         check_output(directory, overwrite)  # again: an index may take hours
     return facts
@@ -259,8 +262,10 @@ def check_output(directory: Path, overwrite: bool) -> None:
         raise UserError(f"{directory} is a file: choose another --out")
     names = {path.name for path in entries(directory)} if directory.is_dir() else set()
     # a damaged index is one, too
-    ours = names >= {FACTS, VECTORS, TEXTS} or has_keys(directory / FACTS, ("origin", "texts"))
-    if names and not ours:
+    replaceable = names >= {FACTS, VECTORS, TEXTS} or has_keys(
+        directory / FACTS, ("origin", "texts")
+    )
+    if names and not replaceable:
         raise UserError(f"{directory} is not empty and holds no index: choose another --out")
     others = sorted(names - {FACTS, VECTORS, TEXTS})
     if others:
@@ -292,8 +297,13 @@ def read_corpus(file: Path) -> tuple[list[tuple[int, str]], int]:
 def open_index(directory: Path) -> TextIndex:
     """Read an index. Raises UserError if a file is missing, damaged or does not fit the others."""
     facts = _read_facts(directory / FACTS)
-    for name, size in facts.sizes.items():
-        _check_file(directory / name, size, facts.sha256.get(name))
+    for file, size in ((directory / name, size) for name, size in facts.sizes.items()):
+        there = file.stat().st_size if file.is_file() else 0
+        if there != size:
+            message = f"{there:,} of the {size:,} bytes that were written"
+            raise UserError(f"{file}: {message}: {ANEW}")
+    if changed := changed_file(directory, facts.digests):
+        raise UserError(f"{directory / changed}: not as it was written: {ANEW}")
     vectors = _read_vectors(directory / VECTORS, facts)
     try:
         written = (directory / TEXTS).read_bytes().decode("utf-8").removesuffix("\n")
@@ -320,7 +330,7 @@ def _read_facts(file: Path) -> Facts:
         facts = TypeAdapter(Facts).validate_json(written, strict=True)
         if facts.format == FORMAT and facts.sha256[FACTS] != facts.checksum():
             raise ValueError("the checksum is another one")
-        if {*facts.sizes} != {VECTORS, TEXTS} or not {*facts.sizes} >= {*facts.sha256} - {FACTS}:
+        if {*facts.sizes} != {VECTORS, TEXTS} or not {*facts.sizes} >= {*facts.digests}:
             raise ValueError("other files")
         exact = facts.lists is None and facts.probes is None
         if not exact and not 1 <= (facts.probes or 0) <= (facts.lists or 0):
@@ -328,16 +338,6 @@ def _read_facts(file: Path) -> Facts:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{file}: not as it was written: {ANEW}") from error
     return facts
-
-
-def _check_file(file: Path, size: int, digest: str | None) -> None:
-    """Raise UserError if a file has another size or, if given, another checksum."""
-    there = file.stat().st_size if file.is_file() else 0
-    if there != size:
-        message = f"{there:,} of the {size:,} bytes that were written"
-        raise UserError(f"{file}: {message}: {ANEW}")
-    if digest is not None and file_digest(file) != digest:
-        raise UserError(f"{file}: not as it was written: {ANEW}")
 
 
 def _read_vectors(file: Path, facts: Facts) -> Any:

@@ -86,7 +86,7 @@ def filled(served: Served, first: str, second: str, task: str) -> Any:
             raise UserError("There is no such task to draw the attention of.")
     except UserError as error:
         return page(served, problem=str(error), **typed), 400
-    more: dict[str, Any] = {"texts": texts, "answers": responses.answers(served, texts)}
+    more: dict[str, object] = {"texts": texts, "answers": responses.answers(served, texts)}
     try:
         more["pictures"] = responses.attention(served, task or choices[0], texts)
     except UserError as error:
@@ -102,7 +102,7 @@ def page(served: Served, **values: Any) -> str:
     """Write the page as HTML; ``values`` fill the fields that are empty at first."""
     run = served.run
     texts = ("first", "second", "task", "no_picture", "no_nearest", "problem")
-    usual: dict[str, Any] = dict.fromkeys(texts, "")
+    usual: dict[str, object] = dict.fromkeys(texts, "")
     usual |= dict.fromkeys(("texts", "answers", "pictures", "nearest"), ())
     return fill(
         "serve.html.j2",

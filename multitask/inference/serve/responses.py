@@ -238,12 +238,20 @@ def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Resu
     reader, row = served.run.readers[task], served.input(task).row_of_typed(texts)
     (record,) = served.run.predict(task, [row[0] if len(row) == 1 else row])
     answer = reader.task_type.answer(record, reader)
-    notes = [*cut(served, task, row), *answer.pop("notes", ())]
-    shares = [Share(*share) for share in answer.pop("shares", ())]
+    notes = [*cut(served, task, row), *answer.get("notes", ())]
+    shares = [Share(*share) for share in answer.get("shares", ())]
     if len(shares) > MOST_CLASSES:
         notes.append(f"The {MOST_CLASSES} likeliest of {len(shares)} classes.")
         shares = sorted(shares, key=lambda share: -share.probability)[:MOST_CLASSES]
-    return Result(of, shares=shares, notes=notes, **answer)
+    return Result(
+        of,
+        answer["prediction"],
+        shares,
+        number=answer.get("number"),
+        low=answer.get("low", 0.0),
+        high=answer.get("high", 1.0),
+        notes=notes,
+    )
 
 
 def _compared(served: Served, task: str, texts: Sequence[str]) -> tuple[list[Result], str]:
@@ -303,7 +311,7 @@ def neighbours(served: Served, text: str) -> list[Neighbour]:
     if index is None or vectors is None:
         return []
     model = vectors.scorer.model
-    usual, model.autocast = model.autocast, False
+    usual, model.autocast = model.autocast, None
     try:
         query = vectors.encode([text])
     finally:

@@ -15,7 +15,7 @@ ADDRESS = "127.0.0.1"
 
 def import_flask() -> Any:
     """Import the library. Raises UserError if it is missing."""
-    return optional("flask", "the page needs Flask", "flask")
+    return optional("flask", "the page needs Flask", "serve")
 
 
 def listen(port: int) -> socket.socket:

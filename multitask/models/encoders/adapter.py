@@ -5,7 +5,8 @@ from typing import Protocol
 
 from torch import Tensor
 
-# (query [M, s], key [N, s], value [N, s], *, heads, dropout_rate) -> [M, s], within each sequence
+# attention within each sequence: (query, key and value [N, 3 s], *, heads, dropout_rate) -> [N, s],
+# or (key and value [N, 2 s], *, heads, dropout_rate, query [B, s]) -> [B, s]
 Attend = Callable[..., Tensor]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
@@ -17,12 +18,11 @@ from torch.utils.checkpoint import checkpoint
 from multitask.models.encoders import kernels
 from multitask.models.encoders.adapter import Adapter
 from multitask.models.encoders.dropout import Dropout
-from multitask.models.encoders.operators import TORCH, Operators, packed_attention
+from multitask.models.encoders.operators import TORCH, Operators, attention
 from multitask.models.encoders.packing import Packing
-from multitask.models.encoders.varlen import VARLEN
 from multitask.models.linear import Linear, linear
 
-OPERATORS = {operators.name: operators for operators in (TORCH, kernels.COMPILED, VARLEN)}
+OPERATORS = {operators.name: operators for operators in (TORCH, kernels.COMPILED)}
 
 
 class Embeddings(nn.Module):
@@ -94,11 +94,9 @@ class SelfAttention(nn.Module):
         if not first_only:
             return self.output(operators.attend(self.qkv(hidden), packing, self.heads, rate))
         dim = hidden.shape[1]
-        query = self.qkv(hidden[packing.first], slice(dim))
-        key, value = self.qkv(hidden, slice(dim, None)).chunk(2, dim=-1)
-        return self.output(
-            packed_attention(query, key, value, packing, heads=self.heads, dropout_rate=rate)
-        )
+        query = self.qkv(hidden.index_select(0, packing.first), slice(dim))
+        key_value = self.qkv(hidden, slice(dim, None))
+        return self.output(attention(key_value, packing, self.heads, rate, query=query))
 
 
 class FeedForward(nn.Module):
@@ -143,7 +141,7 @@ class Layer(nn.Module):
     ) -> Tensor:
         """[N, d] -> [N, d], or [B, d] with ``first_only``; the adapter is told the ``number``."""
         first = packing.first if first_only else None
-        residual = hidden if first is None else hidden[first]
+        residual = hidden if first is None else hidden.index_select(0, first)
         # an adapter's input already has the dropout
         rate = self.dropout.current_rate if adapter is None else 0.0
         added = self.attention(hidden, packing, first_only, operators)
@@ -153,7 +151,7 @@ class Layer(nn.Module):
         added = self.feed_forward(attended)
         if adapter is not None:
             added = adapter.after_feed_forward(number, self.dropout(added))
-            attend = partial(packed_attention, packing=packing)
+            attend = partial(attention, packing=packing)
             beside = adapter.beside(number, hidden, first, attend)
             added = added if beside is None else added + beside
         return operators.add_norm(added, attended, self.output_norm, rate)
@@ -238,8 +236,7 @@ class BertEncoder(nn.Module):
         """Compute with other kernels than torch's usual ones.
 
         Args:
-            kind: "compiled", for a CPU (raises as ``kernels.load_kernels``), or "varlen", for a
-                GPU.
+            kind: "compiled", for a CPU; raises as ``kernels.load_kernels``.
         """
         if kind == "compiled":
             kernels.load_kernels()
@@ -250,9 +247,12 @@ class BertEncoder(nn.Module):
         for layer in list(self.layers)[self.num_layers - count :]:
             layer.apply(initialise)
 
-    def packing(self, mask: Tensor) -> Packing:
-        """Return what ``embed`` and ``encode`` need to know of a mask [B, T], once per pass."""
-        return Packing(mask)
+    def packing(self, mask: Tensor, lengths: np.ndarray | None = None) -> Packing:
+        """Return what ``embed`` and ``encode`` need to know of a mask [B, T], once per pass.
+
+        ``lengths`` are the tokens of each sequence, if they are known: see ``Packing``.
+        """
+        return Packing(mask, lengths)
 
     def embed(
         self,
@@ -308,7 +308,7 @@ class BertEncoder(nn.Module):
         def keep(number: int, state: Tensor, first_only: bool = False) -> None:
             if number in layers:
                 complete = tokens == "all" or first_only
-                states[number] = state if complete else state[packing.first]
+                states[number] = state if complete else state.index_select(0, packing.first)
 
         keep(0, hidden)
         for number, layer in enumerate(list(self.layers)[:highest], 1):

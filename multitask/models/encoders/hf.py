@@ -5,12 +5,13 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from multitask.models.encoders.architecture import check_type, load_architecture
 from multitask.models.encoders.packing import Packing
-from multitask.models.weights import check_header
+from multitask.utils.tensor_files import check_header
 
 
 class HFEncoder(nn.Module):
@@ -61,7 +62,11 @@ class HFEncoder(nn.Module):
         """The eps of the LayerNorms."""
         return self.model.embeddings.LayerNorm.eps
 
-    def packing(self, mask: Tensor) -> None:
+    def checkpoint_layers(self) -> None:
+        """Compute each layer again in the backward pass, with the same dropout, to save memory."""
+        self.model.gradient_checkpointing_enable({"use_reentrant": False})
+
+    def packing(self, mask: Tensor, lengths: np.ndarray | None = None) -> None:
         """Return None: ``transformers`` keeps the pads."""
 
     def embed(

@@ -1,7 +1,6 @@
-# Tested by tests/models/encoders/test_bert.py
 """The operators of an encoder layer between its matrix products, as torch's own.
 
-``kernels`` and ``varlen`` have faster versions of some of them.
+``kernels`` has faster versions of some of them for a CPU.
 """
 
 import math
@@ -10,28 +9,77 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from multitask.models.encoders.dropout import dropout
 from multitask.models.encoders.packing import Packing
+from multitask.utils.device import counts_launches
 
 
-def self_attention(qkv: Tensor, packing: Packing, heads: int, dropout_rate: float) -> Tensor:
-    """Apply ``packed_attention`` to concatenated query, key and value: [N, 3 d] -> [N, d]."""
-    query, key, value = qkv.chunk(3, dim=-1)
+def attention(
+    projected: Tensor,
+    packing: Packing,
+    heads: int,
+    dropout_rate: float,
+    query: Tensor | None = None,
+) -> Tensor:
+    """Compute softmax(Q K^T / sqrt(d_head)) V per sequence and head, with dropout on the weights.
+
+    Args:
+        projected: query, key and value side by side [N, 3 s]; or only key and value [N, 2 s].
+        packing: the packing of the batch.
+        heads: the number of heads; divides s.
+        dropout_rate: the dropout of the attention weights.
+        query: without it in ``projected``, one query per sequence [B, s], shortest sequence first.
+
+    Returns:
+        [N, s], or [B, s] with ``query``.
+    """
+    if counts_launches(projected.device):
+        return padded_attention(projected, packing, heads, dropout_rate, query=query)
+    if query is None:
+        query, key, value = projected.chunk(3, dim=-1)
+    else:
+        key, value = projected.chunk(2, dim=-1)
     return packed_attention(query, key, value, packing, heads=heads, dropout_rate=dropout_rate)
+
+
+def padded_attention(
+    projected: Tensor, packing: Packing, heads: int, dropout_rate: float, query: Tensor | None
+) -> Tensor:
+    """Compute ``attention`` on the whole batch, padded, in three launches."""
+    padded = packing.padded
+    parts = 3 if query is None else 2
+    size = projected.shape[1] // parts // heads
+    spread = projected.index_select(0, padded.rows)
+    split = multiple_of_8(spread.view(padded.count, padded.width, parts, heads, size))
+    *queries, key, value = (part.transpose(1, 2) for part in split.unbind(2))  # [B, h, W, d_head]
+    if query is None:
+        (q,) = queries
+    else:
+        q = multiple_of_8(query.view(padded.count, heads, 1, size))
+    mixed = functional.scaled_dot_product_attention(
+        q, key, value, attn_mask=padded.bias(q.dtype), dropout_p=dropout_rate, scale=size**-0.5
+    )
+    mixed = mixed[..., :size].transpose(1, 2).flatten(2)
+    return mixed.flatten(0, 1).index_select(0, padded.slots) if query is None else mixed.squeeze(1)
+
+
+def multiple_of_8(vectors: Tensor) -> Tensor:
+    """Fill the last axis with zeros to a multiple of 8, as the fast kernels of a GPU want it."""
+    lacking = -vectors.shape[-1] % 8
+    return functional.pad(vectors, (0, lacking)) if lacking else vectors
 
 
 def packed_attention(
     query: Tensor, key: Tensor, value: Tensor, packing: Packing, heads: int, dropout_rate: float
 ) -> Tensor:
-    """Compute softmax(Q K^T / sqrt(d_head)) V per sequence and head, with dropout on the weights.
+    """Compute ``attention`` group by group, for a CPU.
 
     Args:
         query: [N, s], or [B, s] for one query per sequence (shortest sequence first).
         key, value: [N, s].
-        packing: the packing of the batch.
-        heads: the number of heads; divides s.
-        dropout_rate: the dropout of the attention weights.
+        packing, heads, dropout_rate: see ``attention``.
 
     Returns:
         A tensor of the shape of ``query``.
@@ -67,7 +115,7 @@ class Operators(NamedTuple):
     Attributes:
         name: the value of ``encoder.kernels``.
         attend: (query, key and value [N, 3 d], packing, heads, dropout rate) -> [N, d]; see
-            ``self_attention``.
+            ``attention``.
         add_norm: see ``add_norm``.
     """
 
@@ -76,4 +124,4 @@ class Operators(NamedTuple):
     add_norm: Callable[[Tensor, Tensor, nn.LayerNorm, float], Tensor]
 
 
-TORCH = Operators("torch", self_attention, add_norm)
+TORCH = Operators("torch", attention, add_norm)

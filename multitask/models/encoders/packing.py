@@ -4,19 +4,26 @@ Matrix products, LayerNorms and activations work on these rows. Attention groups
 similar length (``Group``) and pads them to the longest of the group, because a kernel call per
 sequence costs more than a few pads. On real batches a forward pass is about three times as fast as
 with padding to the longest sequence, in fp32 on two cores: docs/performance.md.
+
+On a GPU a launch should cost more than the pads, so attention pads the whole batch (``Padded``).
+All indices are computed on the host and sent in one transfer, so no pass waits for the GPU.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from multitask.utils.device import send
 
 # a group takes the next longer sequence while it has at most STRETCH times the tokens of the
 # group's shortest sequence plus SLACK (measured by benchmarks/attention.py)
 STRETCH, SLACK = 1.3, 3
+STORED = 16  # elements: CUDA's attention wants rows of the mask to begin at multiples of it
 
 
 @dataclass(frozen=True)
@@ -51,54 +58,97 @@ class Group:
         return rows if self.slots is None else rows.index_select(0, self.slots)
 
 
+@dataclass(frozen=True)
+class Padded:
+    """All sequences of a packing in one group, padded to the longest, for a GPU.
+
+    Attributes:
+        count: the number of sequences B.
+        width: tokens of the longest sequence W.
+        rows: int64 [B * W], the packed row of each place; row 0 for pads, which nobody reads.
+        slots: int64 [N], each packed token's place in [B * W].
+        pads: bool [B, W rounded up], True for pads.
+        _biases: the masks that were made, by dtype.
+    """
+
+    count: int
+    width: int
+    rows: Tensor
+    slots: Tensor
+    pads: Tensor
+    _biases: dict[torch.dtype, Tensor] = field(default_factory=dict)
+
+    def bias(self, dtype: torch.dtype) -> Tensor:
+        """Return what attention adds to its scores, [B, 1, 1, W]: 0 for tokens, -inf for pads.
+
+        It is made once per pass and dtype.
+        """
+        if dtype not in self._biases:
+            made = torch.zeros_like(self.pads, dtype=dtype).masked_fill_(self.pads, -torch.inf)
+            self._biases[dtype] = made[:, None, None, : self.width]
+        return self._biases[dtype]
+
+
 class Packing:
     """The indices of the real tokens of a padded batch [B, T], made once per batch.
 
     Args:
         mask: [B, T], non-zero for tokens. Pads may be anywhere; no row may be all pads.
+        lengths: the tokens of each sequence, int64 [B] on the host, if all pads are at the end.
+            Then nobody waits for the mask of a GPU.
 
     Attributes:
+        lengths: int64 [B] on the host, ascending.
         slots: int64 [N], each packed token's index in [B * T].
         positions: int64 [N], its position in its sequence, from 0.
         first: int64 [B], the packed row of each sequence's first token, shortest sequence first.
     """
 
-    def __init__(self, mask: Tensor) -> None:
-        mask = mask != 0
-        self.shape = mask.shape
-        lengths = mask.sum(1)
-        self._lengths, self._order = lengths.sort(stable=True)
-        if not self._lengths.all():
+    def __init__(self, mask: Tensor, lengths: np.ndarray | None = None) -> None:
+        self.shape, self._device = mask.shape, mask.device
+        width = mask.shape[1]
+        if lengths is None:
+            inside = (mask != 0).cpu().numpy()
+        else:
+            inside = np.arange(width) < lengths[:, None]
+        lengths = inside.sum(1)
+        if not lengths.all():
             raise ValueError("a sequence without tokens")
-        rows, columns = mask[self._order].nonzero(as_tuple=True)
-        self.slots = self._order[rows] * mask.shape[1] + columns
-        self.first = self._lengths.cumsum(0) - self._lengths
-        self.positions = torch.arange(len(rows), device=mask.device) - self.first[rows]
+        order = lengths.argsort(kind="stable")
+        self.lengths = lengths[order]
+        rows, columns = inside[order].nonzero()
+        first = self.lengths.cumsum() - self.lengths
+        self._rows, self._positions = rows, np.arange(len(columns)) - first[rows]
+        slots = order[rows] * width + columns
+        arrays = (slots, self._positions, first, order)
+        self.slots, self.positions, self.first, self._order = send(arrays, mask.device)
 
     @cached_property
     def starts(self) -> Tensor:
         """int64 [B + 1]: ``first``, then N."""
-        return nn.functional.pad(self._lengths.cumsum(0), (1, 0))
+        (starts,) = send([np.append(0, self.lengths.cumsum())], self._device)
+        return starts
 
-    @cached_property
-    def shortest(self) -> int:
-        """Tokens of the shortest sequence."""
-        return int(self._lengths[0])
-
-    @cached_property
-    def longest(self) -> int:
-        """Tokens of the longest sequence."""
-        return int(self._lengths[-1])
-
-    @cached_property
+    @property
     def squares(self) -> int:
         """The sum of the squared lengths."""
-        return int(self._lengths.square().sum())
+        return int(np.square(self.lengths).sum())
 
     @cached_property
     def groups(self) -> list[Group]:
-        """Neighbours of similar length, in order, for attention."""
-        return list(_groups(self._lengths))
+        """Neighbours of similar length, in order, for attention on a CPU."""
+        return list(_groups(self.lengths, self._device))
+
+    @cached_property
+    def padded(self) -> Padded:
+        """All sequences in one group, for attention on a GPU."""
+        count, width = len(self.lengths), int(self.lengths[-1])
+        slots = self._rows * width + self._positions
+        rows = np.zeros(count * width, dtype=np.int64)
+        rows[slots] = np.arange(len(slots))
+        pads = np.arange(-(-width // STORED) * STORED) >= self.lengths[:, None]
+        sent = send([rows, slots, pads.astype(np.int64)], self._device)
+        return Padded(count, width, sent[0], sent[1], sent[2] != 0)
 
     def pack(self, padded: Tensor) -> Tensor:
         """Select the real tokens: [B, T, d] (or [B, T]) -> [N, d] (or [N])."""
@@ -114,7 +164,7 @@ class Packing:
         return torch.zeros_like(rows).index_add(0, self._order, rows)
 
 
-def _groups(lengths: Tensor) -> Iterator[Group]:
+def _groups(lengths: np.ndarray, device: torch.device) -> Iterator[Group]:
     """Yield neighbours of similar length; ``lengths`` int64 [B] ascending."""
     sizes = lengths.tolist()
     cuts, shortest = [0], sizes[0]
@@ -125,9 +175,10 @@ def _groups(lengths: Tensor) -> Iterator[Group]:
     token = 0
     for start, stop in pairwise([*cuts, len(sizes)]):
         width, count = sizes[stop - 1], sum(sizes[start:stop])
-        places = torch.arange(width, device=lengths.device) < lengths[start:stop, None]
-        even = sizes[start] == width
-        slots = None if even else places.flatten().nonzero().flatten()
-        mask = None if even else places[:, None, None]
+        slots = mask = None
+        if sizes[start] < width:
+            inside = np.arange(width) < lengths[start:stop, None]
+            slots = torch.from_numpy(np.flatnonzero(inside)).to(device)
+            mask = torch.from_numpy(inside)[:, None, None].to(device)
         yield Group(slice(start, stop), slice(token, token + count), width, slots, mask)
         token += count

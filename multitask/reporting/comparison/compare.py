@@ -181,7 +181,7 @@ def _columns(
     trained: dict[str, TaskType] = {}
     for task in dict.fromkeys(task for runs in reports for task in runs[0][1].tasks):
         sets = [_dev_rows(task, runs) for runs in reports]
-        first = next(one for scored in sets for one in scored)
+        first = next(run for scored in sets for run in scored)
         tasks[task] = {"metric": first.metric, "rows": len(first.rows)}
         every = [report.tasks.get(task) for runs in reports for _, report in runs]
         if not any(entry and entry.evaluate_only for entry in every):
@@ -194,7 +194,7 @@ def _task_column(
     task: str, sets: list[list[ScoredRows]], reports: list[Runs], resamples: int
 ) -> Column:
     """Return each group's reported score per seed, and its resampled means over seeds."""
-    every = [one for scored in sets for one in scored]
+    every = [run for scored in sets for run in scored]
     for other in every[1:]:
         check_same_rows(task, every[0], other)
     ends = np.cumsum([len(scored) for scored in sets])

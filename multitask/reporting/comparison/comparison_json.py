@@ -52,7 +52,7 @@ class ComparedGroup(Columns):
     runs: list[str]
     seeds: list[int]
     point: dict[str, str]
-    settings: dict[str, Any]  # values of config keys
+    settings: dict[str, object]  # values of config keys
     trained_parameters: int | None
     holdout: Columns | None
     training_time: NotRequired[TrainingTime | None]

@@ -81,7 +81,7 @@ def gains(
     columns: dict[str, tuple[list[float], Array]] = {}
     for task, (ensemble, members) in tasks.items():
         every = [ensemble, *members]
-        column = ([one.value() for one in every], resampled_metric(task, every, resamples))
+        column = ([scored.value() for scored in every], resampled_metric(task, every, resamples))
         columns[task] = column
         entries[task] = {
             "metric": ensemble.metric,
@@ -91,7 +91,7 @@ def gains(
         }
     counted = [columns[task] for task in tasks if task not in evaluate_only]
     scores, samples = zip(*(counted or columns.values()), strict=True)
-    means = [statistics.fmean(one) for one in zip(*scores, strict=True)]
+    means = [statistics.fmean(of_tasks) for of_tasks in zip(*scores, strict=True)]
     overall = _compared(runs, means, np.mean(samples, axis=0))
     result: Gains = without_nan(
         {

@@ -105,8 +105,8 @@ def _sets(axes: Sequence[Axis], cells: dict[Point, Cell], sides: Sequence[int]) 
         places[tuple(point[i] for i in rest)][tuple(point[i] for i in sides)] = cell
     combined = list(product(*(axes[i]["labels"] for i in sides)))
     alone = all(len(axes[i]["labels"]) == 1 for i in rest)
-    used = [here for here in places.values() if alone or len(here) == len(combined)]
-    return [[here[each] for here in used if each in here] for each in combined]
+    used = [place for place in places.values() if alone or len(place) == len(combined)]
+    return [[place[each] for place in used if each in place] for each in combined]
 
 
 def _mean(cells: Iterable[Cell]) -> float:

@@ -40,7 +40,7 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
     Raises:
         UserError: no run there, a run given twice, or two runs of one config and seed.
     """
-    groups: list[tuple[dict[str, Any], dict[int, Path]]] = []
+    groups: list[tuple[dict[str, object], dict[int, Path]]] = []
     check_distinct(run_dirs)
     for run in run_dirs:
         config = run_config(run)
@@ -66,7 +66,10 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
 
 
 def run_config(run: Path) -> dict[str, Any]:
-    """Return the resolved config of a run as plain values. Raises UserError if it has none."""
+    """Return the resolved config of a run as plain values, of any version.
+
+    Raises UserError if it has none.
+    """
     directory = open_run(run)
     file = directory.config
     if not directory.holds_run:

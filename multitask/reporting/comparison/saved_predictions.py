@@ -115,22 +115,22 @@ def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str 
     the texts must be equal instead.
     """
     pair = f"{task}: {first.run} and {other.run} cannot be compared"
-    kinds = [(one.task_type, one.scores.shape[1], one.metric) for one in (first, other)]
+    kinds = [(run.task_type, run.scores.shape[1], run.metric) for run in (first, other)]
     if kinds[0] != kinds[1]:
-        words = [f"{one.metric} of {one.task_type.name} labels" for one in (first, other)]
+        words = [f"{run.metric} of {run.task_type.name} labels" for run in (first, other)]
         words = words if words[0] != words[1] else [f"{kind[1]} classes" for kind in kinds]
         raise UserError(f"{pair}: {words[0]} against {words[1]}; leave one of them out")
     advice = f"score both on the same {split} file"
-    one, two = first.rows, other.rows
-    if len(one) != len(two):
-        sizes = f"{len(one):,} against {len(two):,}"
+    rows, other_rows = first.rows, other.rows
+    if len(rows) != len(other_rows):
+        sizes = f"{len(rows):,} against {len(other_rows):,}"
         raise UserError(f"{pair}: other {split} rows ({sizes}); {advice}")
-    if one.labels is None or two.labels is None or first.task_type.compares_rows:
-        content: tuple[str, Sequence[Any], Sequence[Any]] = ("text", one.texts, two.texts)
+    if rows.labels is None or other_rows.labels is None or first.task_type.compares_rows:
+        content: tuple[str, Sequence[Any], Sequence[Any]] = ("text", rows.texts, other_rows.texts)
     else:
         content = ("label", first.labels, other.labels)
-    for what, ours, theirs in (("id", one.ids, two.ids), content):
-        for row, (a, b) in enumerate(zip(ours, theirs, strict=True), 1):
+    for what, left, right in (("id", rows.ids, other_rows.ids), content):
+        for row, (a, b) in enumerate(zip(left, right, strict=True), 1):
             if a != b:
                 raise UserError(f"{pair}: {split} row {row} has another {what}; {advice}")
 

@@ -9,14 +9,14 @@ from multitask.config.yaml_reader import dump_override
 from multitask.reporting.comparison.groups import NOT_SETTINGS
 
 
-def differing_settings(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def differing_settings(configs: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     """Return, per config and by dotted key, the values that are not the same in all configs.
 
     A key that a config lacks is not in its entry. If only some configs have a mapping, such as a
     task, they have ``True`` for it, and its keys are listed where they differ among these. A method
     (pooling, head, ...) is one value: its name if it has no options.
     """
-    differing: list[dict[str, Any]] = [{} for _ in configs]
+    differing: list[dict[str, object]] = [{} for _ in configs]
     settings = {
         i: {key: value for key, value in config.items() if key not in NOT_SETTINGS}
         for i, config in enumerate(configs)
@@ -26,7 +26,7 @@ def differing_settings(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, A
 
 
 def _compare(
-    path: tuple[str, ...], values: dict[int, Any], differing: list[dict[str, Any]]
+    path: tuple[str, ...], values: dict[int, Any], differing: list[dict[str, object]]
 ) -> None:
     """Note where ``values``, by position of the config, differ."""
     first, *others = values.values()

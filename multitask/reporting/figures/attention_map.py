@@ -6,7 +6,7 @@ One hue, from white to dark, stays readable for the colour-blind and in grey pri
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
@@ -25,6 +25,15 @@ LEAST_SHOWN = 0.001
 CELL, CELL_WITH_NUMBER = 0.24, 0.46
 PAGE = 15.0
 BAR = 3.0
+
+
+class AttentionKeys(TypedDict):
+    """The keys of attention.json: weights per layer and token, and per layer, head and token."""
+
+    tokens: list[str]
+    separators: list[int]
+    mean: list[list[float]]
+    heads: NotRequired[list[list[list[float]]]]
 
 
 @dataclass(frozen=True)
@@ -47,11 +56,16 @@ class ClsAttention:
         average: np.ndarray = self.weights.mean(axis=1)
         return average
 
-    def to_json(self, heads: bool) -> dict[str, Any]:
+    def to_json(self, heads: bool) -> AttentionKeys:
         """Return ``tokens``, ``separators``, ``mean`` [L][T]; with ``heads`` also [L][h][T]."""
-        values: dict[str, Any] = {"tokens": self.tokens, "separators": self.separators}
-        values["mean"] = self.mean.tolist()
-        return values | ({"heads": self.weights.tolist()} if heads else {})
+        values: AttentionKeys = {
+            "tokens": self.tokens,
+            "separators": self.separators,
+            "mean": self.mean.tolist(),
+        }
+        if heads:
+            values["heads"] = self.weights.tolist()
+        return values
 
 
 def draw_mean(attention: ClsAttention, source: str) -> "style.Figure":

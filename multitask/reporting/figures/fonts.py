@@ -86,9 +86,9 @@ def _font_with(letter: str) -> str | None:
 
     if ord(letter) in _characters(font_manager.findfont(font_manager.FontProperties())):
         return ""
-    theirs = matplotlib.get_data_path()
+    packaged = matplotlib.get_data_path()
     for entry in _installed():
-        if not entry.fname.startswith(theirs) and ord(letter) in _characters(entry.fname):
+        if not entry.fname.startswith(packaged) and ord(letter) in _characters(entry.fname):
             return entry.name
     return None
 

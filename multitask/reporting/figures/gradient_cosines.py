@@ -1,7 +1,5 @@
 """Draw gradient conflict: cosines between the tasks' gradients over time and by layer."""
 
-from typing import Any
-
 import numpy as np
 
 from multitask.config.run_log import Event
@@ -53,6 +51,6 @@ def _mean(values: np.ndarray) -> float:
     return float(defined.mean()) if len(defined) else np.nan
 
 
-def cosines(measured: list[dict[str, Any]], part: str, pair: str) -> np.ndarray:
+def cosines(measured: list[Event], part: str, pair: str) -> np.ndarray:
     """Return a pair's cosine per measurement; NaN if it was not measured (a task had stopped)."""
     return style.numbers(event["cosines"].get(part, {}).get(pair) for event in measured)

@@ -85,7 +85,9 @@ def _heatmap(axes: "style.Axes", heatmap: Heatmap, scale: Any) -> None:
         style.tilt(axes, 35)
     style.separate_cells(axes, rows, columns)
     axes.spines[:].set_visible(False)
-    texts = [[f"{one:.3f}" if math.isfinite(one) else "-" for one in row] for row in heatmap.values]
+    texts = [
+        [f"{value:.3f}" if math.isfinite(value) else "-" for value in row] for row in heatmap.values
+    ]
     style.write_in_cells(axes, texts, shades, style.LABEL)
 
 

@@ -6,7 +6,7 @@ One hue, from white to dark, stays readable for the colour-blind and in grey pri
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -64,8 +64,17 @@ class Importance:
         return spread
 
 
-def by_length(weights: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:
-    """Compute the attributes of ``Importance`` that compare short with long texts.
+class ByLength(TypedDict, total=False):
+    """The attributes of ``Importance`` that compare short with long texts; all or none."""
+
+    median: float
+    short_rows: int
+    short: list[float]
+    long: list[float]
+
+
+def by_length(weights: np.ndarray, lengths: np.ndarray) -> ByLength:
+    """Compare the weights of short texts with those of long ones.
 
     Args:
         weights: S of every row [rows, n].
@@ -94,9 +103,9 @@ def read_log(run_dir: Path, steps: Mapping[str, int | None]) -> list[Importance]
     try:
         for line in run.load_events():
             if line["event"] == "importance" and steps.get(line["task"]) == line["step"]:
-                one = Importance(**{name: line[name] for name in LOGGED})
-                one.placed([one.mean], one.layers + 1)  # as it is drawn
-                entries[line["task"]] = one
+                entry = Importance(**{name: line[name] for name in LOGGED})
+                entry.placed([entry.mean], entry.layers + 1)  # as it is drawn
+                entries[line["task"]] = entry
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise UserError(
             f"{run.metrics}: damaged ({error}): restore it, or train the run again"
@@ -106,8 +115,8 @@ def read_log(run_dir: Path, steps: Mapping[str, int | None]) -> list[Importance]
 
 def draw_tasks(importances: Sequence[Importance], labels: Sequence[str]) -> "style.Figure":
     """Draw the mean scores: a row per task, a column per hidden state (HIRE, figure 2)."""
-    states = max(one.layers for one in importances) + 1
-    values = np.vstack([one.placed([one.mean], states) for one in importances])
+    states = max(entry.layers for entry in importances) + 1
+    values = np.vstack([entry.placed([entry.mean], states) for entry in importances])
     rows = style.labels(labels, width=TEXT)
     title = f"Mean importance score of each hidden state ({_splits(importances)})"
     return _map(values, rows, title)
@@ -118,12 +127,12 @@ def draw_lengths(importances: Sequence[Importance], labels: Sequence[str]) -> "s
 
     Every entry of ``importances`` has a ``median``.
     """
-    states = max(one.layers for one in importances) + 1
-    values = np.vstack([one.placed([one.short, one.long], states) for one in importances])
+    states = max(entry.layers for entry in importances) + 1
+    values = np.vstack([entry.placed([entry.short, entry.long], states) for entry in importances])
     rows = []
-    for one, name in zip(importances, style.labels(labels, width=TEXT), strict=True):
-        for sign, count in (("≤", one.short_rows), (">", one.rows - one.short_rows)):
-            rows.append(f"{name}, {sign} {one.median:g} tokens ({count:,})")
+    for entry, name in zip(importances, style.labels(labels, width=TEXT), strict=True):
+        for sign, count in (("≤", entry.short_rows), (">", entry.rows - entry.short_rows)):
+            rows.append(f"{name}, {sign} {entry.median:g} tokens ({count:,})")
     return _map(values, rows, f"Mean importance score by length of text ({_splits(importances)})")
 
 
@@ -138,7 +147,7 @@ def draw_examples(importance: Importance, label: str) -> "style.Figure":
 
 
 def _splits(importances: Sequence[Importance]) -> str:
-    return ", ".join(dict.fromkeys(one.split for one in importances))
+    return ", ".join(dict.fromkeys(entry.split for entry in importances))
 
 
 def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "style.Figure":
@@ -152,7 +161,9 @@ def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "style.Figure":
     names = ["embeddings", *(f"layer {number}" for number in range(1, states))]
     mesh = style.cell_map(axes, shown, rows, names, vmin=0, vmax=shown.max())
     style.tilt(axes, 45)
-    texts = [[f"{100 * one:.1f}" if np.isfinite(one) else "" for one in row] for row in values]
+    texts = [
+        [f"{100 * value:.1f}" if np.isfinite(value) else "" for value in row] for row in values
+    ]
     style.write_in_cells(axes, texts, mesh.to_rgba(shown), style.TINY, offset=0.5)
     figure.suptitle(f"{title}, in %", fontsize=style.HEADING)
     _scale(figure, axes, mesh, values)

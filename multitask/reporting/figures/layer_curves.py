@@ -1,9 +1,9 @@
 """Draw the STS scores of layers: curves by layer, and the poolings per domain."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from multitask.reporting.figures import style
+from multitask.reporting.sts_json import SuiteLayers
 
 # colour, marker and name of each pooling, in the order of the legend
 STYLES = {
@@ -15,7 +15,7 @@ STYLES = {
 COLUMNS = 4
 
 
-def draw_layers(suites: Mapping[str, Any], source: str) -> "style.Figure":
+def draw_layers(suites: Mapping[str, SuiteLayers], source: str) -> "style.Figure":
     """Draw a panel per suite: Spearman by layer; layer 0 is the embeddings."""
     figure, places = style.panels(
         len(suites),
@@ -43,7 +43,7 @@ def draw_layers(suites: Mapping[str, Any], source: str) -> "style.Figure":
     return figure
 
 
-def draw_domains(suites: Mapping[str, Any], source: str) -> "style.Figure":
+def draw_domains(suites: Mapping[str, SuiteLayers], source: str) -> "style.Figure":
     """Draw a row per subset: Spearman of the last layer under each pooling."""
     rows = [
         (f"{suite} {subset}" if subset not in ("test", suite) else suite, values)
@@ -52,7 +52,8 @@ def draw_domains(suites: Mapping[str, Any], source: str) -> "style.Figure":
     ]
     figure, axes = style.new_panel(7.0, 1.4 + 0.26 * len(rows))
     for name, (colour, marker, title) in STYLES.items():
-        last = [v[name][-1] if isinstance(v[name], list) else v[name] for _, v in rows]
+        scores = [values[name] for _, values in rows]
+        last = [score[-1] if isinstance(score, list) else score for score in scores]
         look = {"color": colour, "marker": marker, **style.LOOKS["domain"]}
         axes.scatter(100 * style.numbers(last), range(len(rows)), **look, label=title)
     axes.set_yticks(range(len(rows)), style.labels([label for label, _ in rows], width=32))

@@ -44,7 +44,7 @@ GROUP_DASHES = ("-", "--", ":", "-.")
 MARKERS = "osD^vP*X"  # of groups of runs the first five
 
 OUTLINED = {"linestyle": "none", "markeredgecolor": "white"}
-# how each kind of mark looks: keyword arguments of matplotlib's functions
+# how each kind of mark looks: keyword arguments of matplotlib's functions, each of another type
 LOOKS: dict[str, dict[str, Any]] = {
     "selected step": {"marker": "*", "markersize": 17, "color": VERMILLION, **OUTLINED},
     "frozen": {"color": ORANGE, "linestyle": (0, (6, 2)), "linewidth": 1.8},
@@ -189,7 +189,7 @@ def _shortened(text: str, width: int) -> str:
 def labels(texts: Iterable[str], width: int = 24) -> list[str]:
     """Shorten names that must be told apart; where two would be equal, their numbers come first."""
     short = [label(text, width) for text in texts]
-    return [f"{i}: {one}" if short.count(one) > 1 else one for i, one in enumerate(short)]
+    return [f"{i}: {name}" if short.count(name) > 1 else name for i, name in enumerate(short)]
 
 
 def metric_title(task: str, metric: str) -> str:
@@ -203,13 +203,16 @@ def numbers(values: Iterable[float | None]) -> np.ndarray:
 
 
 def line_style(place: int) -> dict[str, Any]:
-    """Return the style of line number ``place``: colours vary first, then dashes."""
+    """Return the style of line number ``place``, as in ``LOOKS``; colours vary first."""
     dashes = DASHES[place // len(LINES) % len(DASHES)]
     return {"color": LINES[place % len(LINES)], "linestyle": dashes, "marker": "."}
 
 
 def group_style(place: int) -> dict[str, Any]:
-    """Return the style of curve number ``place``: colours vary first, then dashes and markers."""
+    """Return the style of curve number ``place``, as in ``LOOKS``.
+
+    Colours vary first, then dashes and markers.
+    """
     dashes = GROUP_DASHES[place // len(GROUPS) % len(GROUP_DASHES)]
     return {"color": GROUPS[place % len(GROUPS)], "linestyle": dashes, "marker": MARKERS[place % 5]}
 

@@ -18,6 +18,7 @@ from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
 from multitask.reporting.figures.gradient_cosines import draw_conflict
 
+# keyword arguments of matplotlib, as in `style.LOOKS`
 SPLIT_STYLES: dict[str, dict[str, Any]] = {
     "dev": {"color": style.BLUE, "marker": "o"},
     "holdout": {"color": style.GREEN, "marker": "s"},
@@ -99,8 +100,8 @@ def _curves(report: RunReport, events: list[Event]) -> "style.Figure":
         lower.tick_params(labelbottom=True)
         if place % columns == 0:
             lower.set_ylabel("training loss")
-    done = max(report.steps.done, 1)
-    panels[0, 0].set_xlim(-0.03 * done, 1.03 * done)
+    steps = max(report.steps.done, 1)
+    panels[0, 0].set_xlim(-0.03 * steps, 1.03 * steps)
     for place in range(len(tasks), rows * columns):
         for axes in panels[2 * (place // columns) :, place % columns][:2]:
             axes.set_visible(False)

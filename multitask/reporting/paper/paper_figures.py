@@ -4,11 +4,12 @@ import itertools
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
 from multitask.reporting.figures import style
+from multitask.reporting.paper.paper_json import PaperCell, PaperRow, PaperTable
 
 PANELS_IN_A_ROW = 4
 
@@ -32,7 +33,7 @@ class Gain:
     high: float
 
 
-def draw_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
+def draw_paper_table(directory: Path, table: PaperTable) -> list[Path]:
     """Write the figures that the table has numbers for; return their paths."""
     figures = {"paper_scores.png": draw_scores(table)}
     if any(_gains(table, row) for row in table["rows"]):
@@ -42,7 +43,7 @@ def draw_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
     return [directory / name for name in figures]
 
 
-def draw_scores(table: dict[str, Any]) -> "style.Figure":
+def draw_scores(table: PaperTable) -> "style.Figure":
     """Draw a panel per column with runs of ours: each row's seeds, mean, spread, printed value.
 
     The median replaces the mean if the table shows medians. Rows are joined if they are the points
@@ -51,7 +52,7 @@ def draw_scores(table: dict[str, Any]) -> "style.Figure":
     places = [
         place
         for place in range(len(table["columns"]))
-        if any(row["cells"][place] and row["cells"][place]["values"] for row in table["rows"])
+        if any(cell and cell["values"] for cell in _column(table, place))
     ]
     figure, axes = style.panels(
         len(places),
@@ -65,12 +66,16 @@ def draw_scores(table: dict[str, Any]) -> "style.Figure":
     return figure
 
 
-def _scores(axes: "style.Axes", table: dict[str, Any], place: int) -> None:
+def _column(table: PaperTable, place: int) -> list[PaperCell | None]:
+    return [row["cells"][place] for row in table["rows"]]
+
+
+def _scores(axes: "style.Axes", table: PaperTable, place: int) -> None:
     joined = "-" if table["curve"] else "none"
-    middle = "median" if table["statistic"] == "median" else "mean"
-    cells = [row["cells"][place] for row in table["rows"]]
+    middle: Literal["median", "mean"] = "median" if table["statistic"] == "median" else "mean"
+    cells = _column(table, place)
     for x, cell in enumerate(cells):
-        values = [value for value in (cell or {}).get("values", []) if value is not None]
+        values = [value for value in (cell["values"] if cell else []) if value is not None]
         axes.plot([x] * len(values), values, **style.LOOKS["our seed"], label="one seed")
     ours = [(x, c) for x, c in enumerate(cells) if c and c.get(middle) is not None]
     axes.errorbar(
@@ -95,7 +100,7 @@ def _scores(axes: "style.Axes", table: dict[str, Any], place: int) -> None:
     style.quiet_frame(axes)
 
 
-def draw_gains(table: dict[str, Any]) -> "style.Figure":
+def draw_gains(table: PaperTable) -> "style.Figure":
     """Draw the gain over the baseline, with its interval, by the number of training rows.
 
     If the columns are sizes of training sets (``cells``), each task is a line; else each task is a
@@ -142,16 +147,15 @@ def _wrapped(title: str, width: int) -> str:
     return textwrap.fill(style.label(title, width=60), width)
 
 
-def _gains(table: dict[str, Any], row: dict[str, Any]) -> list[Gain]:
+def _gains(table: PaperTable, row: PaperRow) -> list[Gain]:
     """Return the row's difference to the baseline per task and size of the training set."""
     gains: dict[tuple[str, str | None], Gain] = {}
     for column, cell in zip(table["columns"], row["cells"], strict=True):
-        if cell is None or not cell.get("difference") or not cell["train_rows"]:
-            continue
-        difference = cell["difference"]
-        if None not in (difference["value"], difference["low"]):
+        difference = cell.get("difference") if cell else None
+        rows = cell.get("train_rows") if cell else None
+        if difference and rows and None not in (difference["value"], difference["low"]):
             task = column["of"] or column["task"]
-            numbers = (difference[key] for key in ("value", "low", "high"))
-            gain = Gain(task, column["title"], cell["train_rows"], *numbers)
+            numbers = (difference["value"], difference["low"], difference["high"])
+            gain = Gain(task, column["title"], rows, *numbers)
             gains.setdefault((task, column["cells"]), gain)
     return list(gains.values())

@@ -2,12 +2,13 @@
 """Write the table of ``paper_table`` as text, Markdown, CSV, LaTeX and JSON."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from multitask.reporting.comparison.score_tables import difference_cell
 from multitask.reporting.page import tables_page
+from multitask.reporting.paper.paper_json import PaperCell, PaperRow, PaperTable
 from multitask.reporting.table_formats import Table, latex_float, number, signed, text_page
 from multitask.utils.files import remove_scraps, write_text
 from multitask.utils.outputs import check_replaced
@@ -16,6 +17,8 @@ FACTS = "paper.json"
 CSV_PARTS = ("mean", "median", "sd", "printed")
 DIFFERENCE_PARTS = ("value", "low", "high", "p", "p_holm")
 TIMES = ("epoch_seconds", "dev_seconds")
+TimeKey = Literal["epoch_seconds", "dev_seconds"]
+CellKey = Literal["values", "printed", "difference"] | TimeKey
 STATISTICS = {
     "mean": "mean ± standard deviation over seeds",
     "median": "median ± standard deviation over seeds",
@@ -23,17 +26,17 @@ STATISTICS = {
 }
 
 
-def paper_text(table: dict[str, Any]) -> str:
+def paper_text(table: PaperTable) -> str:
     """Write the tables for the terminal."""
     return text_page(_tables(table), _notes(table))
 
 
-def paper_markdown(table: dict[str, Any]) -> str:
+def paper_markdown(table: PaperTable) -> str:
     """Write the tables with their notes below."""
     return tables_page(table["title"], _tables(table), _notes(table))
 
 
-def paper_latex(table: dict[str, Any]) -> str:
+def paper_latex(table: PaperTable) -> str:
     """Write one float with the tables one above the other, none wider than the page."""
     caption = [table["title"] + ".", *_notes(table)]
     return latex_float(_tables(table, narrow=True), caption, fit=True)
@@ -46,25 +49,28 @@ def _turned(table: Table) -> Table:
     return Table(head, [*columns][2:])
 
 
-def paper_csv(table: dict[str, Any]) -> str:
+def paper_csv(table: PaperTable) -> str:
     """Write a line per row and column, then per average: full precision, percent and seconds."""
     differences = [f"diff_{part}" for part in DIFFERENCE_PARTS]
-    shown = {table["statistic"]: "values", "printed": "printed"}
     header = ["row", "column", "task", "metric", "seeds", *CSV_PARTS, *differences, *TIMES]
-    rows = []
+    rows: list[list[object]] = []
     for row in table["rows"]:
         for column, cell in zip(table["columns"], row["cells"], strict=True):
             if cell is None:
                 continue
-            difference = cell.get("difference") or {}
+            difference: Mapping[str, object] = cell.get("difference") or {}
             line = [row["name"], column["title"], column["task"], column["metric"]]
-            line += [len(cell["values"]), *(cell.get(part) for part in CSV_PARTS)]
-            line += [difference.get(part) for part in DIFFERENCE_PARTS]
-            rows.append([*line, *(cell.get(part) for part in TIMES)])
+            numbers = [len(cell["values"]), *(cell.get(part) for part in CSV_PARTS)]
+            numbers += [difference.get(part) for part in DIFFERENCE_PARTS]
+            rows.append([*line, *numbers, *(cell.get(part) for part in TIMES)])
         for average in table["averages"]:
-            averages = {part: average[kind].get(row["name"]) for part, kind in shown.items()}
-            line = [row["name"], average["title"], "", "", "", *map(averages.get, CSV_PARTS)]
-            rows.append([*line, *[""] * len([*differences, *TIMES])])
+            averages = {
+                table["statistic"]: average["values"].get(row["name"]),
+                "printed": average["printed"].get(row["name"]),
+            }
+            line = [row["name"], average["title"], "", "", ""]
+            empty = [""] * len([*differences, *TIMES])
+            rows.append([*line, *map(averages.get, CSV_PARTS), *empty])
     return Table(header, rows).csv()
 
 
@@ -74,7 +80,7 @@ def check_paper_table(directory: Path) -> None:
     check_replaced(directory / FACTS, ("statistic", "columns", "rows"), names)
 
 
-def write_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
+def write_paper_table(directory: Path, table: PaperTable) -> list[Path]:
     """Write paper.json, .md, .csv and .tex; returns their paths."""
     check_paper_table(directory)
     directory.mkdir(parents=True, exist_ok=True)
@@ -90,7 +96,7 @@ def write_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
     return [directory / name for name in texts]
 
 
-def _tables(table: dict[str, Any], narrow: bool = False) -> Iterator[tuple[str, Table]]:
+def _tables(table: PaperTable, narrow: bool = False) -> Iterator[tuple[str, Table]]:
     """Yield the title and the content of each table that is not empty.
 
     ``narrow`` transposes the differences if they have more columns than rows.
@@ -103,15 +109,16 @@ def _tables(table: dict[str, Any], narrow: bool = False) -> Iterator[tuple[str, 
             f"{title}: ours [95 % interval] Holm's p",
             _turned(differences) if narrow and wide else differences,
         )
-    for key, title in (
-        ("epoch_seconds", "Seconds of an epoch's training steps"),
-        ("dev_seconds", "Seconds to score dev once"),
-    ):
+    titles: dict[TimeKey, str] = {
+        "epoch_seconds": "Seconds of an epoch's training steps",
+        "dev_seconds": "Seconds to score dev once",
+    }
+    for key, title in titles.items():
         if times := _times(table, key):
             yield f"{title} (ratio to {table['baseline_title']})", times
 
 
-def _scores(table: dict[str, Any]) -> Table:
+def _scores(table: PaperTable) -> Table:
     """List the paper's values and ours for each row."""
     shown = _spread if table["statistic"] == "sd" else _percent
     rows = []
@@ -128,7 +135,7 @@ def _scores(table: dict[str, Any]) -> Table:
     return Table(("", "", *titles, *(average["title"] for average in table["averages"])), rows)
 
 
-def _ours(cell: dict[str, Any] | None, statistic: str) -> str:
+def _ours(cell: PaperCell | None, statistic: str) -> str:
     if cell is None or not cell["values"]:
         return "-"
     if statistic == "sd":
@@ -145,7 +152,7 @@ def _spread(value: float | None) -> str:
     return number(value, ".3g")
 
 
-def _differences(table: dict[str, Any]) -> Table | None:
+def _differences(table: PaperTable) -> Table | None:
     base = _base(table)
     rows = []
     for row in table["rows"]:
@@ -161,16 +168,16 @@ def _differences(table: dict[str, Any]) -> Table | None:
     return Table(("", "", *titles), rows) if rows else None
 
 
-def _base(table: dict[str, Any]) -> dict[str, Any] | None:
+def _base(table: PaperTable) -> PaperRow | None:
     return next((row for row in table["rows"] if row["name"] == table["baseline"]), None)
 
 
-def _cells(row: dict[str, Any], key: str) -> list[Any]:
+def _cells(row: PaperRow, key: CellKey) -> list[Any]:
     """Return one value of each cell of a row; None where it is missing."""
-    return [(cell or {}).get(key) for cell in row["cells"]]
+    return [None if cell is None else cell.get(key) for cell in row["cells"]]
 
 
-def _times(table: dict[str, Any], key: str) -> Table | None:
+def _times(table: PaperTable, key: TimeKey) -> Table | None:
     """List the median seconds over seeds, in a column per task (and its ``cells``)."""
     places: dict[str, int] = {}
     for place, column in enumerate(table["columns"]):
@@ -189,7 +196,7 @@ def _times(table: dict[str, Any], key: str) -> Table | None:
     return Table(("", *places), rows) if rows else None
 
 
-def _notes(table: dict[str, Any]) -> list[str]:
+def _notes(table: PaperTable) -> list[str]:
     """Explain what the numbers are and how they were computed."""
     lines = [f"Ours: {STATISTICS[table['statistic']]}, dev scores. {_seeds(table)}"]
     if table["source"]:
@@ -208,12 +215,12 @@ def _notes(table: dict[str, Any]) -> list[str]:
     return [*lines, *table["notes"]]
 
 
-def _seeds(table: dict[str, Any]) -> str:
+def _seeds(table: PaperTable) -> str:
     counts = {
-        column["title"]: sorted(
-            {len(row["cells"][i]["values"]) for row in table["rows"] if row["cells"][i]} - {0}
+        column["title"]: sorted({len(values) for values in values_of if values})
+        for column, *values_of in zip(
+            table["columns"], *(_cells(row, "values") for row in table["rows"]), strict=True
         )
-        for i, column in enumerate(table["columns"])
     }
     shown = {title: " or ".join(map(str, numbers)) for title, numbers in counts.items() if numbers}
     if len(set(shown.values())) == 1:

@@ -4,17 +4,18 @@ Each column is a comparison of ``multitask.reporting.comparison.compare``.
 """
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
 from multitask.reporting.comparison.compare import Group, compare
+from multitask.reporting.comparison.comparison_json import Difference, Score
 from multitask.reporting.comparison.notes import run_notes, score_notes
 from multitask.reporting.comparison.times import median_of
 from multitask.reporting.paper.layout import Column, Layout
+from multitask.reporting.paper.paper_json import PaperAverage, PaperCell, PaperColumn, PaperTable
 from multitask.utils.errors import UserError, suggest
 from multitask.utils.files import without_nan
 
@@ -50,8 +51,8 @@ def average(tasks: Sequence[object], values: Sequence[float | None]) -> float | 
 
 def paper_table(
     layout: Layout, rows: Rows, *, notes: Sequence[str] = (), resamples: int = 2000
-) -> dict[str, Any]:
-    """Fill the table; plain JSON values, whose keys docs/glue.md describes. Scores are in percent.
+) -> PaperTable:
+    """Fill the table.
 
     ``notes`` precede the notes about the runs.
 
@@ -68,7 +69,7 @@ def paper_table(
     baseline = layout.baseline or names[0]
     if baseline not in names:
         raise UserError(f"{layout.title}: baseline: no row {baseline!r}{suggest(baseline, names)}")
-    cells: dict[str, list[dict[str, Any] | None]] = {name: [] for name in names}
+    cells: dict[str, list[PaperCell | None]] = {name: [] for name in names}
     used: dict[Path, None] = {}
     undefined: list[str] = []
     for place, column in enumerate(layout.columns):
@@ -83,14 +84,14 @@ def paper_table(
             row, cell = layout.rows.get(name), compared.get(name)
             printed = row.printed[place] if row and row.printed else None
             if cell is None and printed is not None:
-                cell = {"values": [], "shown": None}
+                cell = {"values": [], "shown": None, "printed": None}
             cells[name].append(cell and {**cell, "printed": printed})
     if not any(runs_of) and rows:
         raise UserError(f"{layout.title}: no run is of a row of it; they are {', '.join(rows)}")
     if not used:
         tasks = dict.fromkeys(task for report in reports.values() for task in report.tasks)
         raise UserError(f"{layout.title}: no run has a column's task; they have {', '.join(tasks)}")
-    table = {
+    table: PaperTable = {
         "format": 1,
         "title": layout.title,
         "source": layout.source,
@@ -99,14 +100,14 @@ def paper_table(
         "baseline_title": _title(layout, baseline),
         "curve": layout.curve,
         "resamples": resamples,
-        "columns": [column.model_dump() for column in layout.columns],
+        "columns": [_column_keys(column) for column in layout.columns],
         "rows": [
             {"name": name, "title": _title(layout, name), "cells": cells[name]} for name in names
         ],
         "averages": _averages(layout, cells) if layout.averages else [],
         "notes": [*notes, *run_notes([(run, reports[run]) for run in used]), *undefined],
     }
-    result: dict[str, Any] = without_nan(table)
+    result: PaperTable = without_nan(table)
     return result
 
 
@@ -151,43 +152,67 @@ def _column(
     *,
     baseline: str,
     resamples: int,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, PaperCell]:
     """Compare the rows; return the cell of each in percent: our statistic and its parts."""
     if not groups:
         return {}
     task, present = column.task, baseline in [group.name for group in groups]
     against = baseline if present else groups[0].name
     made = compare(list(groups), against, metrics={task: column.metric}, resamples=resamples)
-    cells = {}
+    cells: dict[str, PaperCell] = {}
     for group, entry in zip(groups, made["groups"], strict=True):
         score, runs = entry["tasks"][task], [reports[run] for run in group.runs]
-        values: list[Any] = [None if value is None else 100 * value for value in score["values"]]
-        shown = _percent(score, ("mean", "sd", "low", "high"))
-        shown["median"] = None if None in values else statistics.median(values)
-        difference = score["difference"] if present else None
+        values = [_percent(value) for value in score["values"]]
+        shown = {
+            "mean": _percent(score["mean"]),
+            "sd": _percent(score["sd"]),
+            "median": None if None in values else statistics.median(values),
+        }
         train = runs[0].tasks[task].data.get("train")
         cells[group.name] = {
             "values": values,
             "runs": entry["runs"],
             "seeds": entry["seeds"],
-            **shown,
+            "mean": shown["mean"],
+            "sd": shown["sd"],
+            "low": _percent(score["low"]),
+            "high": _percent(score["high"]),
+            "median": shown["median"],
             "shown": shown[statistic],
-            "difference": difference
-            and {**difference, **_percent(difference, ("value", "low", "high"))},
-            "train_rows": train and train.rows,
+            "difference": _in_points(score["difference"]) if present else None,
+            "train_rows": train.rows if train else None,
             "epoch_seconds": median_of([run.epoch_seconds for run in runs]),
             "dev_seconds": median_of([run.dev_seconds.get(task) for run in runs]),
+            "printed": None,
         }
     return cells
 
 
-def _percent(entry: Mapping[str, Any], keys: Iterable[str]) -> dict[str, float | None]:
-    return {key: None if entry[key] is None else 100 * entry[key] for key in keys}
+def _percent(value: Score) -> Score:
+    return None if value is None else 100 * value
 
 
-def _averages(
-    layout: Layout, cells: Mapping[str, list[dict[str, Any] | None]]
-) -> list[dict[str, Any]]:
+def _in_points(difference: Difference | None) -> Difference | None:
+    return difference and {
+        **difference,
+        "value": _percent(difference["value"]),
+        "low": _percent(difference["low"]),
+        "high": _percent(difference["high"]),
+    }
+
+
+def _column_keys(column: Column) -> PaperColumn:
+    return {
+        "title": column.title,
+        "task": column.task,
+        "metric": column.metric,
+        "of": column.of,
+        "cells": column.cells,
+        "averaged": column.averaged,
+    }
+
+
+def _averages(layout: Layout, cells: Mapping[str, list[PaperCell | None]]) -> list[PaperAverage]:
     """Compute both averages of every row, over the columns that all rows with runs have."""
     ours = {
         name: [None if cell is None else cell["shown"] for cell in line]
@@ -195,7 +220,7 @@ def _averages(
         if any(cell and cell["values"] for cell in line)
     }
 
-    def over(title: str, places: Sequence[int], tasks: Sequence[object]) -> dict[str, Any]:
+    def over(title: str, places: Sequence[int], tasks: Sequence[object]) -> PaperAverage:
         theirs = {
             name: [row.printed[i] for i in places] if row.printed else [None]
             for name, row in layout.rows.items()

@@ -38,7 +38,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asks of an engine.
+    """The options that the user gives an engine.
 
     Attributes:
         directory: the sweep's directory, for the files of the engine, such as scripts and job ids.

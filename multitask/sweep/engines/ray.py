@@ -37,9 +37,8 @@ class Ray:
     def __init__(self, settings: Settings) -> None:
         os.environ.update(WORKERS)  # both before the import, which reads them
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        packages = "-r requirements-engines.txt"
-        self._ray = optional("ray", "--engine ray needs Ray", packages)
-        self._errors = optional("ray.exceptions", "--engine ray needs Ray", packages)
+        self._ray = optional("ray", "--engine ray needs Ray", "engines")
+        self._errors = optional("ray.exceptions", "--engine ray needs Ray", "engines")
         self._tasks: dict[str, Any] = {}
         self._connect(settings.address)
         try:

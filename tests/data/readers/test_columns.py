@@ -60,3 +60,21 @@ def test_saved_data_set_without_the_split(tmp_path):
     # one Dataset would serve as train and as dev
     data["path"] = "single"
     assert "it has no splits" in refusal(load_rows, make(tmp_path, data), "t", "train", BINARY)
+
+
+def test_a_file_next_to_the_yaml_is_answered_with_data_dir(tmp_path, monkeypatch):
+    config = make(tmp_path, {"train": "own.csv"}).model_copy(update={"data_dir": "embedded"})
+    assert "(is `data_dir` right?)" in refusal(load_rows, config, "t", "train", BINARY)
+    (tmp_path / "own.csv").write_text("id,sentence,label\n1,a,1\n")
+    result = refusal(load_rows, config, "t", "train", BINARY)
+    assert result.endswith(f"(it is next to the YAML file: set data_dir={tmp_path})")
+    monkeypatch.chdir(tmp_path)
+    result = refusal(load_rows, config, "t", "train", BINARY)
+    assert result.endswith("(it is in this directory: set data_dir=.)")
+
+
+def test_missing_dev_rows_may_be_a_share_of_train(tmp_path):
+    result = refusal(load_rows, make(tmp_path, {"dev": None}), "t", "dev", BINARY)
+    assert "dev_share" in result
+    result = refusal(load_rows, make(tmp_path, {"dev": "none.csv"}), "t", "dev", BINARY)
+    assert result.endswith("(is `data_dir` right?); or take a share of train: `dev_share: 0.1`")

@@ -3,9 +3,10 @@
 import pytest
 
 from multitask.config import DataConfig
+from multitask.data.load_rows import load_rows
 from multitask.data.readers.separated import read_separated
 from multitask.data.readers.tables import read_table
-from tests.support.data_files import refusal
+from tests.support.data_files import BINARY, make, refusal
 
 DATA = DataConfig(text="a", text2="b", label="y")
 
@@ -118,3 +119,11 @@ def test_mixed_line_ends_are_the_reason(text, quoting, line, tmp_path):
     message = refusal(read_table, tmp_path / "f.tsv", "tsv", data)
     assert message.startswith(f"{tmp_path}/f.tsv, line {line}: ")
     assert "some lines end with a carriage return (CR) and others with a line feed (LF)" in message
+
+
+def test_a_header_of_one_cell_names_the_unknown_separator(tmp_path):
+    (tmp_path / "train.csv").write_text("sentence:label\na film:1\n")
+    result = refusal(load_rows, make(tmp_path, {}), "t", "train", BINARY)
+    assert result.endswith(
+        "the header is one cell `sentence:label`: is `:` the separator? Known: comma, tab, `;`, `|`"
+    )

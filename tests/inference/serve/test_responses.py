@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import run_multitask
 from multitask import load
@@ -249,7 +250,9 @@ def index(tiny_run, tmp_path_factory) -> Path:
 
 def test_neighbours_are_those_that_search_finds(tiny_run, index, capsys):
     served = open_run(tiny_run, index)
-    served.run.model.autocast = True  # as on hardware with bf16: an index is in fp32 all the same
+    served.run.model.autocast = (
+        torch.bfloat16
+    )  # as on hardware with bf16: an index is in fp32 all the same
     responses.answers(served, [TEXT, OTHER])
     result = responses.neighbours(served, TEXT)
     assert served.run.model.autocast

@@ -24,5 +24,5 @@ def test_numbers_that_are_no_port_are_refused(port):
 
 def test_without_the_library_one_line_names_the_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "flask", None)
-    with pytest.raises(UserError, match="the page needs Flask: pip install flask"):
+    with pytest.raises(UserError, match=r"the page needs Flask: pip install .*\[serve\]"):
         server.import_flask()

@@ -3,7 +3,6 @@ work.
 """
 
 import copy
-import math
 import weakref
 
 import pytest
@@ -11,10 +10,9 @@ import torch
 import transformers
 
 from multitask.models import pretrained
-from multitask.models.encoders import bert_weights, operators
+from multitask.models.encoders import bert_weights
 from multitask.models.encoders.bert import BertEncoder
 from multitask.models.encoders.dropout import Dropout
-from multitask.models.encoders.packing import Packing
 from tests.support.tiny_bert import ragged, random_checkpoint
 
 KINDS = ("bert", "roberta")
@@ -224,40 +222,6 @@ def test_matrix_products_see_no_pads(directories):
             module.register_forward_pre_hook(lambda m, args: seen.append(len(args[0])))
     encoder.encode(encoder.embed(ids, types, mask), mask, (2,))
     assert set(seen) == {sum(LENGTHS)}
-
-
-# ---- attention
-
-
-@pytest.mark.parametrize("single", [False, True], ids=["all", "first"])
-@pytest.mark.parametrize("heads", [1, 4])
-def test_attention_equals_the_formula_sequence_by_sequence(single, heads):
-    generator = torch.Generator().manual_seed(2)
-    mask = ragged(LENGTHS)[2]
-    packing = Packing(mask)
-    count = int(mask.sum())
-    query, key, value = torch.randn(3, count, 12, dtype=torch.float64, generator=generator)
-    if single:
-        query = query[packing.first]
-    result = operators.packed_attention(query, key, value, packing, heads, 0.0)
-    ends = torch.tensor(sorted(LENGTHS)).cumsum(0).tolist()
-    for row, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        queries = slice(row, row + 1) if single else slice(start, end)
-        for head in range(heads):
-            part = slice(head * 12 // heads, (head + 1) * 12 // heads)
-            scores = query[queries, part] @ key[start:end, part].T / math.sqrt(12 / heads)
-            weights = scores.exp() / scores.exp().sum(1, keepdim=True)
-            torch.testing.assert_close(result[queries, part], weights @ value[start:end, part])
-
-
-def test_softmax_is_zero_on_pads_sums_to_one_and_is_never_bf16():
-    scores = torch.randn(3, 2, 4, 5)
-    mask = torch.tensor([[1, 1, 1, 0, 0], [1, 0, 1, 0, 1], [1, 1, 1, 1, 1]]).bool()[:, None, None]
-    for dtype, result in ((torch.bfloat16, torch.float32), (torch.float64, torch.float64)):
-        weights = operators.softmax(scores.to(dtype), mask)
-        assert weights.dtype == result
-        assert not weights.masked_select(~mask.expand_as(weights)).any()
-        torch.testing.assert_close(weights.sum(-1), torch.ones(3, 2, 4, dtype=result))
 
 
 # ---- training

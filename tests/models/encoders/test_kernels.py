@@ -73,7 +73,7 @@ def test_attention_is_that_of_torch(dtype, tolerance, heads, dim):
     qkv = torch.randn(sum(LENGTHS), 3 * dim, dtype=dtype)
     actual = gradients(lambda x: kernels.attention(x, packing, heads, 0.0), qkv)
     expected = gradients(
-        lambda x: operators.self_attention(x.float(), packing, heads, 0.0).to(dtype), qkv
+        lambda x: operators.attention(x.float(), packing, heads, 0.0).to(dtype), qkv
     )
     close(actual, expected, tolerance)
 

@@ -1,11 +1,12 @@
 """Packing loses and mixes nothing, whatever the lengths and wherever the pads stand."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitask.models.encoders.packing import SLACK, STRETCH, Packing
+from multitask.models.encoders.packing import SLACK, STORED, STRETCH, Packing
 
 
 @st.composite
@@ -87,3 +88,31 @@ def test_gradients_go_back_to_the_places_they_came_from():
 def test_a_sequence_without_tokens_is_an_error():
     with pytest.raises(ValueError, match="a sequence without tokens"):
         Packing(torch.tensor([[1, 1], [0, 0]]))
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(0, 3))
+@settings(deadline=None)
+def test_lengths_say_what_a_mask_says(lengths, more):
+    mask = (torch.arange(max(lengths) + more) < torch.tensor(lengths)[:, None]).long()
+    read, told = Packing(mask), Packing(mask, np.array(lengths))
+    for name in ("slots", "positions", "first", "starts"):
+        assert torch.equal(getattr(read, name), getattr(told, name)), name
+    assert read.shape == told.shape and read.squares == told.squares
+
+
+@given(masks())
+@settings(deadline=None)
+def test_padded_for_a_gpu(mask):
+    packing = Packing(mask)
+    packed = packing.pack(numbered(mask))
+    padded = packing.padded
+    places = packed.index_select(0, padded.rows)
+    assert torch.equal(places.index_select(0, padded.slots), packed)
+    bias = padded.bias(torch.float64)
+    assert bias.shape == (len(mask), 1, 1, padded.width)
+    assert (bias == 0).sum(-1).flatten().tolist() == sorted(mask.sum(1).tolist())
+    assert bias.stride()[0] % STORED == 0 and padded.bias(torch.float64) is bias
+    rows = places.view(len(mask), padded.width, 2)
+    for row, start, length in zip(rows, packing.first.tolist(), packing.lengths, strict=True):
+        assert torch.equal(row[:length], packed[start : start + length])
+        assert torch.equal(row[length:], packed[:1].expand(padded.width - length, 2))

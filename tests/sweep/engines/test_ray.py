@@ -29,7 +29,7 @@ def with_marks(test):
 def test_a_missing_ray_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    with pytest.raises(UserError, match=r"needs Ray: pip install -r requirements-engines\.txt"):
+    with pytest.raises(UserError, match=r"needs Ray: pip install .*\[engines\]"):
         Ray(Settings(tmp_path))
 
 

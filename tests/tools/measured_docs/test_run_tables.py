@@ -1,5 +1,6 @@
 """Tables of single runs."""
 
+from multitask.config.saved.report_model import Agreement, RunReport
 from tools.measured_docs import run_tables
 
 
@@ -15,7 +16,8 @@ def test_runs_that_are_still_to_do_are_named(monkeypatch):
 
 def test_the_conflict_of_several_seeds(monkeypatch):
     def report(mean, below, measured):
-        return {"conflict": {"a-b": {"mean": mean, "below_0": below, "measured": measured}}}
+        agreement = {"a-b": Agreement(mean=mean, below_0=below, measured=measured)}
+        return RunReport(seed=1, selection_split="dev", tasks={}, conflict=agreement)
 
     result = {"joint": [report(0.1, 0.5, 10), report(-0.1, 1.0, 30)]}
     monkeypatch.setattr(run_tables, "load_reports", lambda: result)

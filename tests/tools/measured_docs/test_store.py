@@ -59,7 +59,8 @@ def test_a_papers_table_keeps_the_columns_that_were_measured_before(tmp_path):
 
 def write_run(run, revision):
     run.mkdir(parents=True)
-    report = {"git_revision": revision, "wall_time_s": 120.0}
+    report = {"seed": 1, "selection_split": "dev", "tasks": {}}
+    report |= {"git_revision": revision, "wall_time_s": 120.0}
     (run / "report.json").write_text(json.dumps(report))
     (run / "config.yaml").write_text("encoder: {kernels: compiled}\n")
 
@@ -77,9 +78,7 @@ def write_table(directory, cells, notes=()):
 def test_a_task_of_a_grid_is_saved_under_both_names(tmp_path):
     grid = tmp_path / "runs" / "minilm_rate"
     run = "runs/minilm_rate/cells/cola-rate_1e-4-hire/seed-11"
-    (tmp_path / run).mkdir(parents=True)
-    report = {"git_revision": "abc1234", "wall_time_s": 120.0}
-    (tmp_path / run / "report.json").write_text(json.dumps(report))
+    write_run(tmp_path / run, "abc1234")
     config = ROOT / "configs" / "hire" / "minilm_rate.yaml"
     asked = load_grid(config, ["data_dir=/data", "encoder.kernels=compiled"])
     (grid / "grid.yaml").write_text(dump_yaml(asked.resolved))
@@ -96,9 +95,7 @@ def test_a_task_of_a_grid_is_saved_under_both_names(tmp_path):
 def test_importance_is_saved_without_examples_and_shown_by_length(tmp_path, monkeypatch):
     monkeypatch.setattr(run_tables, "IMPORTANCE", tmp_path / "importance")
     run = "runs/attention"
-    (tmp_path / run).mkdir(parents=True)
-    report = {"git_revision": "abc1234", "wall_time_s": 120.0}
-    (tmp_path / run / "report.json").write_text(json.dumps(report))
+    write_run(tmp_path / run, "abc1234")
     entry = {
         "run": run,
         "task": "sts",

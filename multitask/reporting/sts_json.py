@@ -1,0 +1,72 @@
+# Tested by tests/reporting/test_sts_report.py
+"""The keys of ``sts.json`` and ``layers.json``; docs/sts.md describes them.
+
+An undefined score is NaN, and null in the files.
+"""
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+
+class Correlations(TypedDict):
+    spearman: float
+    pearson: float
+
+
+class SubsetScores(Correlations):
+    pairs: int
+
+
+class StsScores(TypedDict):
+    """Correlations over all pairs of a suite, two averages over its subsets, and each subset."""
+
+    pairs: int
+    all: Correlations
+    mean: Correlations
+    wmean: Correlations
+    subsets: dict[str, SubsetScores]
+
+
+class SuiteScores(TypedDict):
+    """Counts and scores of a suite; ``clean`` without the pairs in the run's training rows."""
+
+    pairs: int
+    without_score: int
+    in_training: int | None
+    files: dict[str, str]
+    scores: StsScores
+    clean: StsScores | None
+
+
+class SuiteEntry(SuiteScores):
+    """The entry of a suite, with the pairs that selected the weights, and the vectors' space."""
+
+    selecting: int
+    space: dict[str, float]
+
+
+class VectorFacts(TypedDict):
+    """What the vectors are, and the command that made them."""
+
+    format: int
+    of: str
+    source: str
+    task: str | None
+    pooling: str
+    max_length: int
+    command: str
+    git_revision: str | None
+
+
+class StsReport(VectorFacts):
+    average: dict[str, float | None]  # None without all suites
+    suites: dict[str, SuiteEntry]
+
+
+# Spearman of each layer [L + 1] by pooling, and one number for the first and last layer's mean
+LayerScores = Mapping[str, list[float | None] | float | None]
+
+
+class SuiteLayers(TypedDict):
+    all: LayerScores
+    subsets: dict[str, LayerScores]

@@ -1,0 +1,1 @@
+"""Each task in turn: it has no shares and needs no options."""

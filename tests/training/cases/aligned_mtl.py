@@ -1,0 +1,7 @@
+"""AlignedMTL of torchjd."""
+
+from torchjd.aggregation import AlignedMTL
+
+
+def reference():
+    return AlignedMTL()

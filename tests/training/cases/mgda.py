@@ -1,0 +1,7 @@
+"""MGDA of torchjd."""
+
+from torchjd.aggregation import MGDA
+
+
+def reference():
+    return MGDA()

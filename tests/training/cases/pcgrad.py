@@ -1,0 +1,7 @@
+"""PCGrad of torchjd."""
+
+from torchjd.aggregation import PCGrad
+
+
+def reference():
+    return PCGrad()
