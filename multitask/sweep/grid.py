@@ -22,7 +22,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ class GridFile(Strict):
     """
 
     base: str
-    set: dict[str, object] = {}
+    set: dict[str, Any] = {}
     seeds: list[int] = Field(max_length=SEEDS)
     grid: dict[str, object] = {}
     cells: dict[str, dict[str, object]] = {}
@@ -165,13 +165,9 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
         file = GridFile.model_validate(tree.value)
     except ValidationError as error:
         raise explain(error, tree, GridFile) from error
-    for override in overrides or []:
-        key, inner = read_override(override)
-        file.set.pop(key, None)  # the last override counts, in value and in order
-        file.set[key] = inner.value
-        tree.root.value.setdefault("set", Node({}, "")).value[key] = Node(None, "command line")
+    add_to_set(file.set, tree, overrides)
     seeds = _seeds(file, tree)
-    base = _base(file, tree)
+    base = base_of(file.base, tree)
     axes, cells = _expand(file, tree, _apart(file, tree, base))
     names = list(dict.fromkeys(cell.row for cell in cells))
     baseline = names[0] if file.baseline is None else file.baseline
@@ -243,10 +239,19 @@ def _seeds(file: GridFile, tree: Tree) -> list[int]:
     return file.seeds
 
 
-def _base(file: GridFile, tree: Tree) -> Path:
+def add_to_set(values: dict[str, Any], tree: Tree, overrides: Sequence[str] | None) -> None:
+    """Add ``key=value`` of the command line to the values of ``set``."""
+    for override in overrides or []:
+        key, inner = read_override(override)
+        values.pop(key, None)  # the last override counts, in value and in order
+        values[key] = inner.value
+        tree.root.value.setdefault("set", Node({}, "")).value[key] = Node(None, "command line")
+
+
+def base_of(name: str, tree: Tree) -> Path:
     """Return the base config, relative to the file that names it (which may be extended)."""
     written_in = Path(tree.where(("base",)).rpartition(":")[0])
-    base = (written_in.parent / expand_home(file.base)).absolute()
+    base = (written_in.parent / expand_home(name)).absolute()
     if not base.is_file():
         raise tree.error(("base",), no_file(base))
     return base
