@@ -231,8 +231,7 @@ class Search:
 
     def importances(self) -> dict[str, dict[str, float]]:
         """Return the importance of each parameter by objective; none with too few trials."""
-        complete = (self.optuna.trial.TrialState.COMPLETE,)
-        values = [trial.values for trial in self.study.get_trials(deepcopy=False, states=complete)]
+        values = [trial.values for trial in self._complete()]
         result = {}
         for place, name in enumerate(objectives_of(self.space)):
             if len({of_trial[place] for of_trial in values}) < 2:
@@ -246,11 +245,13 @@ class Search:
 
     def _best(self) -> list[Any]:
         """Return the best trial, or those of the Pareto front."""
+        if self.space.file.objectives:
+            return list(self.study.best_trials)
+        return sorted(self._complete(), key=lambda trial: -trial.value)[:1]
+
+    def _complete(self) -> list[Any]:
         complete = (self.optuna.trial.TrialState.COMPLETE,)
-        if not self.study.get_trials(deepcopy=False, states=complete):
-            return []
-        one = len(self.study.directions) == 1
-        return [self.study.best_trial] if one else list(self.study.best_trials)
+        return list(self.study.get_trials(deepcopy=False, states=complete))
 
     def _sampler(self, number: int, place: int) -> Any:
         """Return the sampler for a parameter of a trial, the one at a place of the search file.
