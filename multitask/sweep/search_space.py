@@ -150,8 +150,8 @@ def _check_scores(file: SearchFile, tree: Tree, config: Config) -> None:
     for place, name in enumerate(file.objectives):
         if name not in config.tasks:
             message = f"no task is named {name!r}{suggest(name, list(config.tasks))}"
-        elif config.tasks[name].evaluate_only:
-            message = f"{name} is only evaluated, so it has no holdout: leave it out"
+        elif config.tasks[name].only_scored:
+            message = f"{name} is only scored, so it has no holdout: leave it out"
         elif name in file.objectives[:place]:
             message = f"{name} is listed twice; keep one"
         else:

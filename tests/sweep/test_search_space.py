@@ -67,7 +67,7 @@ def test_a_mistake_is_one_line_with_its_place(written, text, message):
 
 
 def test_without_a_holdout_there_is_no_score(written):
-    with pytest.raises(UserError, match="s.yaml:1: base: no training.holdout"):
+    with pytest.raises(UserError, match=r"s\.yaml:1: base: no training\.holdout"):
         written("  training.lr: [5.0e-5]\n", before="search:\n")
 
 
