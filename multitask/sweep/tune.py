@@ -263,8 +263,7 @@ class Search:
         seed = int(seeds.generate_state(1)[0])
         if self.space.file.sampler == "random":
             return self.optuna.samplers.RandomSampler(seed=seed)
-        # constant_liar: it knows of the trials that still train, and tries other values
-        return self.optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+        return self.optuna.samplers.TPESampler(seed=seed)
 
     def _trial(self, number: int) -> Any:
         """Return a trial of an earlier start that has not ended."""

@@ -1,6 +1,5 @@
 """`tune` with a stand-in for training: what is tried, pruned, resumed, and what is written."""
 
-import json
 import re
 import shutil
 import sqlite3
@@ -207,18 +206,3 @@ def test_a_failed_trial_is_named_and_tried_again(search, monkeypatch, capsys):
     monkeypatch.delenv("FAKE_FAIL")
     assert main(search) == 0
     assert rows()[2][-1] == "finished" and log_of(1).count("# start") == 1
-
-
-def test_evaluations_of_a_log_whose_last_line_is_cut(tmp_path):
-    run = tune.RunDirectory(tmp_path)
-    assert tune.evaluations(run) == []
-    lines = [
-        {"event": "plan", "step": 0, "steps": 20, "epochs": 2},
-        {"event": "eval", "step": 10, "split": "holdout", "tasks": {}, "joint": None},
-        {"event": "step", "step": 11, "task": "sst", "loss": 1.0},
-        {"event": "eval", "step": 20, "split": "holdout", "tasks": {}, "joint": 0.5},
-        {"event": "eval", "step": 20, "split": "holdout", "tasks": {}, "joint": 0.5},
-    ]
-    text = "\n".join(map(json.dumps, lines))
-    run.metrics.write_text(text[:-3])
-    assert tune.evaluations(run) == [(None, True), (0.5, False)]
