@@ -35,7 +35,7 @@ from multitask.sweep.search_space import Range, SearchFile, SearchSpace
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory
 from multitask.sweep.trial_runs import cell_of, evaluations, run_of
 from multitask.sweep.tuning_results import OPEN, Tried, objectives_of, write_results
-from multitask.utils.errors import UserError, one_line
+from multitask.utils.errors import UserError, one_line, reading
 from multitask.utils.files import remove_scraps, replacing, write_text
 from multitask.utils.optional import optional
 from multitask.utils.owner import Busy, owned
@@ -77,21 +77,18 @@ def tune(space: SearchSpace, output: Path, *, engine: str, settings: Settings, k
 
 def _search(search: "Search", engine: str, settings: Settings, keep: bool) -> None:
     total, output = search.space.file.trials, search.directory.path
+    failed: list[Failure] = []
     stopped = False
     with Progress(total, settings.jobs) as progress:
         progress.skipped(search.over)
         try:
             if search.over < total:
                 with on_signal(interrupt):
-                    search.pool = Pool(
-                        load_engine(engine, settings), settings, keep, progress, failed=[]
-                    )
-                    search.train()
+                    loaded = load_engine(engine, settings)
+                    search.train(Pool(loaded, settings, keep, progress, failed=failed))
         except KeyboardInterrupt:
             stopped = True
-    failed = search.pool.failed if search.pool else []
-    tried = search.tried(failed)
-    write_results(search.space, output, tried, search.importances())
+    write_results(search.space, output, search.tried(failed), search.importances())
     if stopped:
         message = f"interrupted: {search.over} of {total} trials are over in {output}"
         raise UserError(f"{message}; go on with the same command")
@@ -110,10 +107,10 @@ class Search:
         optuna: the library.
         space: what is searched.
         directory: the output.
-        pool: the runs of its trials; None before they train.
         storage: Optuna's database.
         study: Optuna's study.
         asked: the number of trials so far.
+        pool: the runs of its trials.
         trials: the trials that train, by the name of their run.
         reported: how many evaluations of a run Optuna has, by the run's name.
         stopping: the runs that were pruned and have not ended yet, by the number of the trial.
@@ -122,10 +119,10 @@ class Search:
     optuna: Any
     space: SearchSpace
     directory: SweepDirectory
-    pool: Pool | None = None
     storage: Any = None
     study: Any = None
     asked: int = 0
+    pool: Pool = field(init=False)
     trials: dict[str, Any] = field(default_factory=dict)
     reported: dict[str, int] = field(default_factory=dict)
     stopping: dict[int, str] = field(default_factory=dict)
@@ -133,24 +130,25 @@ class Search:
     def __post_init__(self) -> None:
         if not self.directory.study.exists():
             self._begin()
-        self.storage = self._storage(self.directory.study)
-        self.study = self.optuna.load_study(
-            storage=self.storage,
-            study_name=NAME,
-            sampler=self._sampler(0, 0),
-            pruner=pruner_of(self.optuna, self.space.file),
-        )
-        self.asked = sum(trial.state.name != "WAITING" for trial in self.study.get_trials())
+        with reading(self.directory.study):  # a damaged database raises errors of many kinds
+            self.storage = self._storage(self.directory.study)
+            self.study = self.optuna.load_study(
+                storage=self.storage,
+                study_name=NAME,
+                sampler=self._sampler(0, 0),
+                pruner=pruner_of(self.optuna, self.space.file),
+            )
+            self.asked = sum(trial.state.name != "WAITING" for trial in self.study.get_trials())
 
     def _begin(self) -> None:
         """Make the database, with trial 0. A kill leaves none, or all of it."""
         with replacing(self.directory.study) as made:
             storage = self._storage(made)
             directions = ["maximize"] * len(objectives_of(self.space))
-            create = self.optuna.create_study
-            create(storage=storage, study_name=NAME, directions=directions).enqueue_trial(
-                self.space.first
+            study = self.optuna.create_study(
+                storage=storage, study_name=NAME, directions=directions
             )
+            study.enqueue_trial(self.space.first)
             storage.remove_session()
             storage.engine.dispose()
 
@@ -159,13 +157,12 @@ class Search:
         """The number of trials that are finished or pruned."""
         return sum(trial.state.is_finished() for trial in self.study.get_trials(deepcopy=False))
 
-    def train(self) -> None:
+    def train(self, pool: Pool) -> None:
         """Train trials until as many are over as were asked for.
 
         Raises KeyboardInterrupt after every trial has saved its state and ended.
         """
-        assert self.pool is not None
-        self.pool.result = self.settle
+        self.pool, pool.result = pool, self.settle
         trials = self.study.get_trials()
         begun = [trial for trial in trials if self._files(trial.number).holds_run]
         check_saved([self._run(trial.number, trial.params) for trial in begun])
@@ -175,11 +172,10 @@ class Search:
         for trial in trials:
             if trial.state.name == "RUNNING":
                 self._start(self._trial(trial.number))
-        work(self.pool, self.refill)
+        work(pool, self.refill)
 
     def refill(self) -> None:
         """Prune trials, and ask for new ones while there is room."""
-        assert self.pool is not None
         for name in list(self.pool.running):
             if name in self.trials:
                 self._prune(self.pool.running[name].run)
@@ -280,7 +276,6 @@ class Search:
 
     def _start(self, trial: Any) -> None:
         """Let a trial wait for its start, or end it if its values do not go together."""
-        assert self.pool is not None
         for place, (key, parameter) in enumerate(self.space.parameters.items()):
             self.study.sampler = self._sampler(trial.number, place)
             suggest(trial, key, parameter)
@@ -308,7 +303,6 @@ class Search:
         number = self._report(trial, run)
         if number is None or not trial.should_prune():
             return
-        assert self.pool is not None
         self.pool.drop(run.name)
         self.stopping[trial.number] = run.name
         del self.trials[run.name]

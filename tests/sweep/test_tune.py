@@ -98,6 +98,16 @@ def test_an_edited_search_or_another_directory_is_refused(search, capsys):
     assert capsys.readouterr().err.startswith("error: --detach: ")
 
 
+def test_a_damaged_database_is_one_line(search, capsys):
+    OUTPUT.mkdir(parents=True)
+    assert main(search, "--output", OUTPUT) == 0
+    (OUTPUT / "study.db").write_text("no database")
+    capsys.readouterr()
+    assert main(search) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "runs/tune-s/study.db: cannot be read" in line
+
+
 def test_one_process_at_a_time(search, capsys):
     with owned(SweepDirectory(OUTPUT).lock, "searches there"):
         process = background(search, command="tune")
