@@ -23,6 +23,7 @@ OPTIONAL = {
     "sentence_transformers": "export --format sentence-transformers",
     "optuna": "tune",
     "ray": "ablate --engine ray",
+    "sqlalchemy": "tune",
     "seqeval": "metrics of tagged words",
     "torchjd": "training.gradient_surgery",
     "trackio": "training.trackers",

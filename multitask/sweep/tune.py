@@ -12,7 +12,6 @@ Only this module imports Optuna.
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -41,6 +40,7 @@ from multitask.utils.optional import optional
 from multitask.utils.owner import Busy, owned
 from multitask.utils.signals import on_signal
 
+NEEDED = "tune needs Optuna"
 NAME = "tune"  # of the study in the database
 NOTE = "note"  # the attribute of a trial that says why it has no score
 
@@ -61,7 +61,8 @@ def tune(space: SearchSpace, output: Path, *, engine: str, settings: Settings, k
             trials failed (after the others are done); the search was interrupted. Then the results
             so far are written.
     """
-    optuna = optional("optuna", "tune needs Optuna", "engines")
+    optuna = optional("optuna", NEEDED, "engines")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     directory = SweepDirectory(output)
     _check(space, directory)
     with owned(directory.lock, "searches there"):
@@ -69,10 +70,7 @@ def tune(space: SearchSpace, output: Path, *, engine: str, settings: Settings, k
         remove_scraps(output)
         write_text(directory.search, dump_yaml(space.resolved))
         choose_kernels(directory, [run_of(space, directory, 0, space.first)])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            optuna.logging.set_verbosity(optuna.logging.ERROR)
-            _search(Search(optuna, space, directory), engine, settings, keep)
+        _search(Search(optuna, space, directory), engine, settings, keep)
 
 
 def _search(search: "Search", engine: str, settings: Settings, keep: bool) -> None:
@@ -232,11 +230,12 @@ class Search:
         for place, name in enumerate(objectives_of(self.space)):
             if len({of_trial[place] for of_trial in values}) < 2:
                 return {}  # nothing varies
-            result[name] = self.optuna.importance.get_param_importances(
+            shares = self.optuna.importance.get_param_importances(
                 self.study,
                 evaluator=self.optuna.importance.FanovaImportanceEvaluator(seed=0),
                 target=lambda trial, place=place: trial.values[place],
             )
+            result[name] = {key: float(share) for key, share in shares.items()}
         return result
 
     def _best(self) -> list[Any]:
@@ -269,7 +268,9 @@ class Search:
         return self.optuna.trial.Trial(self.study, trial)
 
     def _storage(self, file: Path) -> Any:
-        return self.optuna.storages.RDBStorage(f"sqlite:///{file.absolute()}")
+        url = optional("sqlalchemy", NEEDED, "engines").URL  # it quotes `%` and `?` of a path
+        place = url.create("sqlite", database=str(file.absolute())).render_as_string()
+        return self.optuna.storages.RDBStorage(place)
 
     def _files(self, number: int) -> RunDirectory:
         return RunDirectory(self.directory.run(cell_of(number), self.space.file.seed))

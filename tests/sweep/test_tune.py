@@ -117,14 +117,16 @@ def test_one_process_at_a_time(search, capsys):
 
 def test_killed_five_times_it_ends_with_the_trials_asked_for(search):
     """None is trained twice, and they are those of a search that nobody killed."""
-    assert main(search, "--output", "runs/whole") == 0
+    whole = Path("runs/whole 100%?#")
+    assert main(search, "--output", whole) == 0
+    assert (whole / "study.db").is_file()
     for starts in (1, 3, 5, 7, 9):
         process = background(search, command="tune")
         until(lambda: sum(log_of(t).count("# start") for t in range(7)) >= starts)  # noqa: B023
         process.kill()
         process.communicate()
     assert main(search) == 0
-    assert rows() == rows(Path("runs/whole"))
+    assert rows() == rows(whole)
     assert [log_of(trial).count("trained") for trial in range(7)] == [1] * 7
     with sqlite3.connect(OUTPUT / "study.db") as database:
         states = database.execute("SELECT number, state FROM trials ORDER BY number").fetchall()
