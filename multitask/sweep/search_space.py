@@ -124,6 +124,8 @@ def load_search(
         file = SearchFile.model_validate(tree.value)
     except ValidationError as error:
         raise explain(error, tree, SearchFile) from error
+    if file.objectives and "pruner" not in tree.value:
+        file = file.model_copy(update={"pruner": "none"})
     add_to_set(file.set, tree, overrides)
     base = base_of(file.base, tree)
     space = SearchSpace(file, base, {key: _parameter(file, tree, key) for key in file.search}, tree)
@@ -157,8 +159,6 @@ def _check_scores(file: SearchFile, tree: Tree, config: Config) -> None:
         else:
             continue
         raise tree.error(("objectives", place), message)
-    if file.objectives and "pruner" not in tree.value:
-        file.pruner = "none"
     if file.objectives and file.pruner != "none":
         raise tree.error(("pruner",), "several objectives have no pruner: write none")
 

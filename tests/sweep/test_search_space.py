@@ -48,7 +48,6 @@ def test_trial_0_has_the_values_of_the_base_and_others_the_chosen_ones(written):
         ("  training.lr: {low: 1.0e-3, high: 1.0e-2}\n", "the base's value, 5e-05, and it is not"),
         ("  training.epochs: [3, 4]\n", "the base's value, 2, and it is not one of these: add"),
         ("  tasks.sst.dropout: [0.1, 0.1]\n", "0.1 is listed twice"),
-        ("  training.holdout: [0.1, 0.2]\n", "it must be the same for all"),
         ("  training.lr: [5.0e-5]\nobjectives: [sst, sst]\n", "sst is listed twice"),
         ("  training.epochs: {low: 1, high: -3}\n", "low must be less than high"),
         ("  training.lr: {low: 0.0, high: 1.0, log: true}\n", "starts above 0"),
@@ -69,6 +68,8 @@ def test_a_mistake_is_one_line_with_its_place(written, text, message):
 def test_without_a_holdout_there_is_no_score(written):
     with pytest.raises(UserError, match=r"s\.yaml:1: base: no training\.holdout"):
         written("  training.lr: [5.0e-5]\n", before="search:\n")
+    with pytest.raises(UserError, match="it must be the same for all"):
+        written("  training.holdout: [0.1, 0.2]\n", before="search:\n")
 
 
 def test_values_of_the_command_line_are_those_of_every_trial(written):
