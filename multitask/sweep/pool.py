@@ -244,7 +244,7 @@ def train_all(
 def work(pool: Pool, refill: Callable[[], None] = lambda: None) -> None:
     """Train the runs of a pool until none is open. With ``settings.detach``, only submit them.
 
-    ``refill`` is called each time before runs are submitted; it may add and drop some.
+    ``refill`` is called again and again; it may add and drop some.
 
     Raises KeyboardInterrupt as ``train_all``.
     """
@@ -255,8 +255,8 @@ def work(pool: Pool, refill: Callable[[], None] = lambda: None) -> None:
             pool.attach()
             while not asked:
                 pool.reap()
-                refill()
                 pool.fill()
+                refill()  # last: runs that `fill` drops as finished leave room
                 if pool.done or pool.settings.detach:
                     return
                 pool.show()

@@ -299,10 +299,10 @@ class Search:
         return note
 
     def _prune(self, run: Run) -> None:
-        """Cancel a running trial if its last evaluation is too low."""
+        """Cancel a running trial if an evaluation is too low."""
         trial = self.trials[run.name]
         number = self._report(trial, run)
-        if number is None or not trial.should_prune():
+        if number is None:
             return
         self.pool.drop(run.name)
         self.stopping[trial.number] = run.name
@@ -311,22 +311,25 @@ class Search:
         self.pool.progress.settled(run.name, said)
 
     def _report(self, trial: Any, run: Run) -> int | None:
-        """Tell Optuna the new evaluations of a trial; return the number of a new last one.
+        """Tell Optuna the new evaluations of a trial; return the number of one that is too low.
 
-        Returns None if there is no new one, or it is the last one of the training.
+        The last one of a training is never too low: the score comes next.
         """
         if self.space.file.pruner == "none":
             return None
-        found, last = evaluations(run.files), None
+        found, low = evaluations(run.files), None
         if len(found) <= self.reported.get(run.name, 0):
             return None
         self.reported[run.name] = len(found)
         known = self.study.get_trials(deepcopy=False)[trial.number].intermediate_values
         for number, (joint, more) in enumerate(found, 1):
-            if joint is not None and number not in known:
+            if joint is None:
+                continue
+            if number not in known:
                 trial.report(joint, number)
-            last = number if more else None
-        return last
+            if trial.should_prune() and more:  # asked each time, as `halving` counts by it
+                low = number
+        return low
 
     def _discard(self, number: int) -> None:
         """Remove the weights of a trial that was pruned, if its run has ended."""

@@ -1,7 +1,6 @@
 """`tune` with a stand-in for training: what is tried, pruned, resumed, and what is written."""
 
 import re
-import shutil
 import sqlite3
 from pathlib import Path
 
@@ -145,13 +144,12 @@ def test_a_trial_without_all_of_its_parameters_gets_the_missing_ones(search, mon
             raise SystemExit
         suggest(*arguments)
 
-    monkeypatch.setattr(tune, "suggest", killed)
-    with pytest.raises(SystemExit):
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(tune, "suggest", killed)
         main(search)
-    monkeypatch.undo()
-    shutil.rmtree(OUTPUT / "cells" / "trial-2", ignore_errors=True)
+    assert not (OUTPUT / "cells" / "trial-2").exists()
     process = background(search, command="tune")
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=60)
     assert process.returncode == 0, said
     assert rows() == rows(Path("runs/whole"))
 
@@ -160,12 +158,11 @@ def test_a_score_that_was_not_told_yet_is_not_trained_again(search, monkeypatch)
     def killed(*_):
         raise SystemExit
 
-    monkeypatch.setattr(tune, "holdout_scores", killed)
-    with pytest.raises(SystemExit):
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(tune, "holdout_scores", killed)
         main(search)
-    monkeypatch.undo()
     process = background(search, command="tune")
-    assert process.communicate(timeout=120) and process.returncode == 0
+    assert process.communicate(timeout=60) and process.returncode == 0
     assert log_of(0).count("trained") == 1 and log_of(0).count("# start") == 1
     assert len(rows()) == 7
 
@@ -174,7 +171,7 @@ def test_a_low_trial_is_cancelled_and_its_weights_removed(search, monkeypatch):
     search.write_text(SEARCH + "pruner: halving\n")
     monkeypatch.setenv("FAKE_BEST", "0.6")  # lower ones never end; the base has 0.75
     process = background(search, command="tune")
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=60)
     assert process.returncode == 0, said
     assert set(rows()) == set(range(7))
     low = [number for number, row in rows().items() if "trained" not in log_of(number)]
