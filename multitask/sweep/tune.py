@@ -313,7 +313,7 @@ class Search:
     def _report(self, trial: Any, run: Run) -> int | None:
         """Tell Optuna the new evaluations of a trial; return the number of one that is too low.
 
-        The last one of a training is never too low: the score comes next.
+        Returns None after the last one of the training: the score comes next.
         """
         if self.space.file.pruner == "none":
             return None
@@ -327,9 +327,8 @@ class Search:
                 continue
             if number not in known:
                 trial.report(joint, number)
-            if trial.should_prune() and more:  # asked each time, as `halving` counts by it
-                low = number
-        return low
+            low = number if trial.should_prune() else low  # asked each time: `halving` counts
+        return low if more else None
 
     def _discard(self, number: int) -> None:
         """Remove the weights of a trial that was pruned, if its run has ended."""

@@ -22,6 +22,7 @@ base: {ROOT / "configs" / "cs224n_minilm.yaml"}
 set: {{training.holdout: 0.1, tasks.sts: null}}
 trials: 7
 seed: 3
+pruner: none
 search:
   training.lr: {{low: 1.0e-6, high: 1.0e-3, log: true}}
   training.epochs: {{low: 1, high: 5}}
@@ -168,7 +169,7 @@ def test_a_score_that_was_not_told_yet_is_not_trained_again(search, monkeypatch)
 
 
 def test_a_low_trial_is_cancelled_and_its_weights_removed(search, monkeypatch):
-    search.write_text(SEARCH + "pruner: halving\n")
+    search.write_text(SEARCH.replace("none", "halving"))
     monkeypatch.setenv("FAKE_BEST", "0.6")  # lower ones never end; the base has 0.75
     process = background(search, command="tune")
     said, _ = process.communicate(timeout=60)
