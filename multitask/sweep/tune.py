@@ -322,13 +322,13 @@ class Search:
             return None
         self.reported[run.name] = len(found)
         known = self.study.get_trials(deepcopy=False)[trial.number].intermediate_values
-        for number, (joint, more) in enumerate(found, 1):
+        for number, (joint, _) in enumerate(found, 1):
             if joint is None:
                 continue
             if number not in known:
                 trial.report(joint, number)
             low = number if trial.should_prune() else low  # asked each time: `halving` counts
-        return low if more else None
+        return low if found[-1][1] else None
 
     def _discard(self, number: int) -> None:
         """Remove the weights of a trial that was pruned, if its run has ended."""
