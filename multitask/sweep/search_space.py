@@ -166,15 +166,16 @@ def _check_scores(file: SearchFile, tree: Tree, config: Config) -> None:
 def _base_choice(space: SearchSpace, tree: Tree, key: str) -> Any:
     """Return the base's value of a parameter, or its label: trial 0 has it."""
     parameter, base = space.parameters[key], space.config({}).resolved()
-    values = flat(base)
+    values: dict[str, Any] = flat(base)
     shared = key.removeprefix("defaults.")
     keys = [key] if shared == key else [k for k in values if k.split(".", 2)[2:] == [shared]]
     there = [values[each] for each in keys if each in values]
+    choices: list[Any] = []
     if isinstance(parameter, dict):
-        choices = list(parameter)
+        choices += parameter
     else:
         number = int if parameter.whole else float
-        choices = [number(value) for value in there if parameter.holds(value)]
+        choices += [number(value) for value in there if parameter.holds(value)]
     for choice in choices:
         if space.config({key: choice}).resolved() == base:
             return choice

@@ -95,7 +95,7 @@ def trials_table(space: SearchSpace, ranked: Sequence[Tried]) -> Table:
     header = ["trial", *keys, *(f"holdout {name}" for name in objectives), "steps", "min", "state"]
     rows = []
     for trial in ranked:
-        values = trial.values or [None] * len(objectives)
+        values: Sequence[float | None] = trial.values or [None] * len(objectives)
         rows.append(
             [
                 str(trial.number),

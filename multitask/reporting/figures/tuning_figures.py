@@ -30,8 +30,8 @@ def draw_history(
             axes.plot(first, by_number[first], **style.LOOKS["best mean"], label="best trial")
         if pruned:
             low = [0.03] * len(pruned)
-            look = {"color": style.GREY, "marker": "x", "linestyle": "none"}
             where = axes.get_xaxis_transform()
+            look = style.LOOKS["pruned"]
             axes.plot(pruned, low, **look, transform=where, label="pruned (no score)")
         axes.set(xlabel="trial", ylabel=f"holdout: {style.label(name)}")
         axes.locator_params(axis="x", integer=True)
