@@ -184,6 +184,17 @@ def test_a_low_trial_is_cancelled_and_its_weights_removed(search, monkeypatch):
         assert not names & {"weights", "checkpoints", "encoder"}
 
 
+def test_each_engine_trains_trials_and_cancels_low_ones(engine, search, monkeypatch):
+    search.write_text(SEARCH.replace("none", "halving").replace("trials: 7", "trials: 4"))
+    monkeypatch.setenv("FAKE_BEST", "0.6")
+    process = background(search, "--engine", engine, command="tune")
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    states = [rows()[trial][-1] for trial in range(4)]
+    assert states[:3] == ["finished", "finished", "pruned at evaluation 1"], states
+    assert log_of(2).count("saved") == 1 == log_of(2).count("# start")
+
+
 def test_objectives_give_a_front_with_a_config_per_point(search):
     search.write_text(SEARCH + "objectives: [sst, qqp]\n")
     assert main(search) == 0
