@@ -1,6 +1,7 @@
 """`tune` with a stand-in for training: what is tried, pruned, resumed, and what is written."""
 
 import re
+import signal
 import sqlite3
 from pathlib import Path
 
@@ -193,6 +194,21 @@ def test_each_engine_trains_trials_and_cancels_low_ones(engine, search, monkeypa
     states = [rows()[trial][-1] for trial in range(4)]
     assert states[:3] == ["finished", "finished", "pruned at evaluation 1"], states
     assert log_of(2).count("saved") == 1 == log_of(2).count("# start")
+
+
+def test_ctrl_c_saves_the_trial_and_writes_the_table(search, monkeypatch):
+    hold = search.with_name("hold")
+    hold.touch()
+    monkeypatch.setenv("FAKE_HOLD", str(hold))
+    process = background(search, command="tune")
+    until(lambda: (OUTPUT / "cells/trial-0/seed-3/metrics.jsonl").exists())
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 2 and "interrupted: 0 of 7 trials are over" in said
+    assert log_of(0).count("saved") == 1 and rows()[0][-1] == "not finished"
+    hold.unlink()
+    assert main(search) == 0
+    assert len(rows()) == 7 and log_of(0).count("trained") == 1
 
 
 def test_objectives_give_a_front_with_a_config_per_point(search):
