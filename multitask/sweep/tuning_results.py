@@ -141,7 +141,7 @@ def best_config(space: SearchSpace, trial: Tried) -> str:
         f"{name} {score(value)}"
         for name, value in zip(objectives_of(space), trial.values, strict=True)
     )
-    text = dump_yaml({"extends": str(space.base), **values})
+    text = dump_yaml({"extends": str(space.base.resolve()), **values})
     return f"# Trial {trial.number} of {space.file.trials}: holdout {scores}.\n\n{text}"
 
 
