@@ -83,6 +83,9 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
         Path("small.yaml").write_text(small)
         into = [] if "--output" in arguments else ["--output", f"runs/{grid.stem}"]
         arguments = ["ablate", "small.yaml", *arguments[2:], *into]
+    elif arguments[0] == "tune":
+        Path("small.yaml").write_text(f"extends: {arguments[1]}\ntrials: 2\n")
+        arguments = ["tune", "small.yaml", *arguments[2:]]
     else:
         (file, *_) = [word for word in arguments if word.endswith(".yaml")]
         names = list(load_config(file, [word for word in arguments if "=" in word]).tasks)
@@ -122,6 +125,7 @@ def needs_more(command: str) -> bool:
         "--format onnx": "onnx onnxruntime onnxscript",
         "--format s": "sentence_transformers",
         "--engine ray": "ray",
+        " tune ": "optuna",
     }
     if "--engine slurm" in command and not has_slurm():
         return True
@@ -161,7 +165,8 @@ def test_commands_of_a_page_run_in_order(page, desk, six_layers, capsys):
         )
 
 
-ON_ENGINES = [line for page in PAGES for line in commands(page) if "--engine" in line]
+ON = re.compile("--engine| tune ")
+ON_ENGINES = [line for page in PAGES for line in commands(page) if ON.search(line)]
 
 
 @pytest.mark.engines

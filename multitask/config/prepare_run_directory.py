@@ -1,6 +1,7 @@
 """Prepare a run directory: never overwrite other files, resume only with the same config."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -54,6 +55,12 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
 def own(run: RunDirectory) -> AbstractContextManager[None]:
     """Own a run directory during a block. Raises Busy if another process trains in it."""
     return owned(run.lock, "trains there")
+
+
+def discard_weights(run: RunDirectory) -> None:
+    """Remove checkpoints, weights and encoder of a run that is over; the results stay."""
+    for folder in (run.checkpoints, run.weights, run.encoder):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_no_run(directory: Path) -> None:
