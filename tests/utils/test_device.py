@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 import torch
 
-from multitask.utils.device import autocast, autocast_dtype, emulates_bf16, pick_device, send
+from multitask.utils.device import (
+    autocast,
+    autocast_dtype,
+    emulates_bf16,
+    gpu_facts,
+    pick_device,
+    send,
+)
 from multitask.utils.errors import UserError
 
 CPU = torch.device("cpu")
@@ -85,3 +92,12 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     with pytest.raises(UserError, match="2 processes, and this machine has 1 GPUs"):
         pick_device("auto")
+
+
+def test_facts_of_a_card(monkeypatch):
+    assert gpu_facts(CPU) is None
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 3 * 2**29)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    facts = {"name": "Tesla T4", "cuda": "13.0", "peak_memory_gib": 1.5}
+    assert gpu_facts(torch.device("cuda", 0)) == facts

@@ -6,7 +6,7 @@ sequence costs more than a few pads. On real batches a forward pass is about thr
 with padding to the longest sequence, in fp32 on two cores: docs/performance.md.
 
 On a GPU a launch should cost more than the pads, so attention pads the whole batch (``Padded``).
-All indices are computed on the host and sent in one transfer, so no pass waits for the GPU.
+All indices are computed on the host and sent in two transfers, so no pass waits for the GPU.
 """
 
 from collections.abc import Iterator
