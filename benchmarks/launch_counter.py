@@ -13,6 +13,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from multitask.models import linear
 from multitask.utils.device import counts_launches
 
 NOTHING = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "lift_fresh",
@@ -33,6 +34,7 @@ def branching() -> list[ModuleType]:
 def as_on_a_gpu() -> Iterator[None]:
     """Let every module of ours take the branch of a GPU on a CPU."""
     with ExitStack() as patches:
+        patches.enter_context(patch.object(linear, "ONEDNN", False))  # a CPU's products
         for module in branching():
             patches.enter_context(patch.object(module, "counts_launches", lambda device: True))
         yield
