@@ -13,6 +13,7 @@ fused AdamW and clipping. Launches and waits are calls of CUDA that torch's prof
 """
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -230,4 +231,6 @@ def headline(bench: Bench) -> str:
 
 
 if __name__ == "__main__":
+    # one card: the peers' trainers would divide a batch among several
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
     main()
