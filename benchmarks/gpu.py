@@ -1,7 +1,7 @@
 """Training and encoding on a GPU: ours against a plain `transformers` loop and whole trainers.
 
-    python -m benchmarks.gpu > docs/results/benchmarks/gpu.md    # with a card, under nine minutes
-    python -m benchmarks.gpu --toy                               # on a CPU: does it run?
+    python -m benchmarks.gpu > gpu.md    # with a card, under nine minutes
+    python -m benchmarks.gpu --toy       # on a CPU: does it run?
 
 It needs the packages of requirements.txt, and neither data nor a network: the weights are random,
 of MiniLM's and of BERT-base's size, and so are the words. The texts are as long as the course's.

@@ -1,6 +1,6 @@
 """How many launches and waits a training step asks of a GPU, counted on a CPU.
 
-    python -m benchmarks.launches > docs/results/benchmarks/launches.md
+    python -m benchmarks.launches > launches.md
 
 A step of the trainer on an encoder of 12 layers, with random weights and batches of 32 rows that
 are as long as the course's. Our modules take their branch of a GPU. Launches are the operators that
