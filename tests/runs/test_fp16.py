@@ -105,7 +105,7 @@ def test_a_run_is_killed_resumed_and_used(name, tiny_encoder, course_files, tmp_
     evaluated = json.loads((run / "evaluation-dev.json").read_text())
     for task in TASKS:
         assert evaluated[task]["metrics"] == report["tasks"][task]["dev"]
-    saved = {file: file.read_text() for file in (run / "predictions").glob("*.jsonl")}
+    saved = {file: file.read_text() for file in (run / "predictions").glob("*.dev.jsonl")}
     for file in saved:
         file.unlink()
     assert run_multitask.main(["predict", str(run)]) == 0
