@@ -62,6 +62,7 @@ bench: setup  ## measure everything of docs/performance.md (an hour and a half o
 	$(BIN)/python -m benchmarks.smart_step $(DATA) --rows 128 --passes 4 --rounds 3 --steps 3 > .bench/smart_step_passes.md
 	$(BIN)/python -m benchmarks.sts_parity $(SUITES) > .bench/sts_parity.md
 	$(BIN)/python -m benchmarks.engines > .bench/engines.md
+	$(BIN)/python -m benchmarks.launches > .bench/launches.md
 	mv .bench/*.md docs/results/benchmarks/
 	$(BIN)/python -m tools.benchmark_goals > docs/results/benchmarks/goals.md
 	$(BIN)/python -m tools.measured_docs

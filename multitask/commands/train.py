@@ -52,8 +52,8 @@ def run(arguments: argparse.Namespace) -> None:
             ) from None
         except OutOfMemoryError as error:
             raise UserError(
-                "the GPU's memory is full: lower `batch_size` (and raise `accumulation`) or "
-                "`max_length` of the tasks"
+                "the GPU's memory is full: set `encoder.gradient_checkpointing=true`, or lower "
+                "`batch_size` (and raise `accumulation`) or `max_length` of the tasks"
             ) from error
 
 
