@@ -23,6 +23,10 @@ class Head(nn.Module):
     reading: ClassVar[str] = ""
     # The same for the scores of `transformers`, if they differ.
     classifier_reading: ClassVar[str] = ""
+    # Factor on the learning rate in a trial (`--try`), whose few steps move some heads too little.
+    trial_rate: ClassVar[float] = 1
+    # What to try next, for the report; {task} is filled in. "" for nothing.
+    advice: str = ""
     # Buffers that options and training rows decide: `init_from` does not copy them.
     from_config: ClassVar[tuple[str, ...]] = ()
     linear: Any

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from heads.base import BinaryScores
 
 FEATURES = ("u", "v", "abs_diff", "product")
+ADVICE = "reads |u - v| alone: try `tasks.{task}.head.features=[u,v,abs_diff]`"
 
 
 class SiameseParaphraseHead(BinaryScores):
@@ -26,6 +27,7 @@ class SiameseParaphraseHead(BinaryScores):
     """
 
     takes: ClassVar[str] = "pair"
+    trial_rate: ClassVar[float] = 10  # the entries of |u - v| are small
 
     def __init__(self, dim: int, features: list[str] | tuple[str, ...] = ("abs_diff",)) -> None:
         super().__init__()
@@ -33,6 +35,8 @@ class SiameseParaphraseHead(BinaryScores):
         if not listed or not set(features) <= set(FEATURES):
             raise ValueError(f"features must be a list out of {', '.join(FEATURES)}")
         self.features = tuple(features)
+        if self.features == ("abs_diff",):
+            self.advice = ADVICE
         self.linear = nn.Linear(dim * len(features), 1)
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:

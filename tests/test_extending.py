@@ -6,11 +6,11 @@ import json
 import random
 import runpy
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import multitask
 import run_multitask
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
@@ -69,21 +69,12 @@ def test_worked_example_trains(config, more, project, tiny_overrides, course_fil
         assert report["tasks"]["sts"]["pooling"] == "first_last"
 
 
-def test_the_worked_example_of_a_callback_logs(project, tiny_overrides, monkeypatch):
-    from multitask.training import train_run
-
+def test_the_worked_example_of_a_callback_logs(project, tiny_overrides):
     callback = importlib.import_module("multitask.training.weight_norm").WeightNorm()
-    build_trainer = train_run.build_trainer
-
-    def with_callback(*given):
-        trainer = build_trainer(*given)
-        return replace(trainer, others=[callback, *trainer.callbacks[1:-1]])
-
-    monkeypatch.setattr(train_run, "build_trainer", with_callback)
     quick = ["training.max_steps=2", "training.eval_steps=1", "training.frozen_baseline=false"]
-    assert run_multitask.main([str(ROOT / "configs/cs224n.yaml"), *tiny_overrides, *quick]) == 0
-    directory = next(o.partition("=")[2] for o in tiny_overrides if o.startswith("output_dir="))
-    norms = [event for event in events(Path(directory)) if event["event"] == "weight_norm"]
+    config = ROOT / "configs" / "cs224n.yaml"
+    run = multitask.train(config, [*tiny_overrides, *quick], callbacks=[callback])
+    norms = [event for event in events(run.directory) if event["event"] == "weight_norm"]
     assert [event["step"] for event in norms] == [1, 2] and norms[0]["norm"] > 0
 
 
@@ -125,7 +116,7 @@ def test_worked_example_of_words_learns(task, rows, epochs, floor, project, tiny
     ]
     assert run_multitask.main([str(project / "configs" / f"my_{task}.yaml"), *changes]) == 0
     result = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"][task]
-    assert result["metric"] == "f1" and not result["flags"]
+    assert result["metric"] == "f1" and not any("baseline" in flag for flag in result["flags"])
     assert result["dev"]["f1"] > result["baselines"]["trivial"]["f1"] + 0.3
     assert result["dev"]["f1"] > floor
 
@@ -177,7 +168,7 @@ def test_worked_example_of_several_classes_learns(project, tiny_encoder, tmp_pat
     config = project / "configs" / "my_emotions.yaml"
     assert run_multitask.main([str(config), *changes]) == 0
     result = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"]["emotions"]
-    assert result["dev"]["f1"] > 0.8 and not result["flags"]
+    assert result["dev"]["f1"] > 0.8 and not any("baseline" in flag for flag in result["flags"])
 
 
 @pytest.mark.slow
@@ -201,4 +192,5 @@ def test_worked_example_of_several_choices_learns(project, tiny_encoder, tmp_pat
     config = project / "configs" / "my_endings.yaml"
     assert run_multitask.main([str(config), *changes]) == 0
     result = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"]["endings"]
-    assert result["dev"]["accuracy"] > 0.9 and not result["flags"]
+    assert result["dev"]["accuracy"] > 0.9
+    assert not any("baseline" in flag for flag in result["flags"])

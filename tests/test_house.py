@@ -26,6 +26,7 @@ PARAMETERS = 8
 POSITIONAL_ARGUMENTS = 4
 UNTYPED_DICTIONARIES = 60
 ROOMS = {
+    "api",
     "commands",
     "config",
     "data",

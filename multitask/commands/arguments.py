@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitask.utils.errors import UserError, suggest
+from multitask.utils.errors import UserError
 from multitask.utils.names import PACKAGED_ENCODER
 from multitask.utils.paths import expand_home
 
@@ -98,13 +98,6 @@ def engine_settings(arguments: argparse.Namespace, directory: Path) -> "Settings
     """
     from multitask.sweep.engines.base import Settings
 
-    check_number("--jobs", arguments.jobs)
-    if arguments.cpus_per_run is not None:
-        check_number("--cpus-per-run", arguments.cpus_per_run)
-    gpus = arguments.gpus_per_run
-    if gpus is not None and not (0 <= gpus <= 1 or (gpus > 1 and gpus.is_integer())):
-        message = f"expected a part of one GPU such as 0.5, or a whole number, not {gpus:g}"
-        raise UserError(f"--gpus-per-run: {message}")
     for option, engine in (("address", "ray"), ("slurm", "slurm"), ("detach", "slurm")):
         if getattr(arguments, option) and arguments.engine != engine:
             raise UserError(f"--{option}: only for --engine {engine}: leave it out")
@@ -112,7 +105,7 @@ def engine_settings(arguments: argparse.Namespace, directory: Path) -> "Settings
         directory,
         jobs=arguments.jobs,
         cpus=arguments.cpus_per_run,
-        gpus=gpus,
+        gpus=arguments.gpus_per_run,
         address=arguments.address,
         slurm=_options("--slurm", arguments.slurm),
         detach=arguments.detach,
@@ -150,9 +143,3 @@ def only_task(run: Path, config: "Config") -> str:
     if len(config.tasks) > 1:
         raise UserError(f"{run}: name the task by --task: one of {', '.join(config.tasks)}")
     return next(iter(config.tasks))
-
-
-def check_task(run: Path, config: "Config", task: str) -> None:
-    """Raise UserError unless the run has the task."""
-    if task not in config.tasks:
-        raise UserError(f"{run}: no task {task!r}{suggest(task, list(config.tasks))}")

@@ -2,7 +2,7 @@
 
 import argparse
 
-from multitask.commands.arguments import add_overrides, add_run, add_task, check_task
+from multitask.commands.arguments import add_overrides, add_run, add_task
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,34 +15,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.config import load_run_config
-    from multitask.utils.errors import UserError
+    from multitask.api.evaluate_run import evaluate
+    from multitask.config.run_directory import RunDirectory
 
-    config = load_run_config(arguments.run, arguments.overrides)
-    if arguments.task is not None:
-        check_task(arguments.run, config, arguments.task)
-
-    from multitask.inference.load_run import TrainedRun
-    from multitask.training.report_json import dev_results
-
-    trained = TrainedRun(arguments.run, config)
-    results = {}
-    for task in trained.tasks:
-        if arguments.task not in (None, task):
-            continue
-        if arguments.split not in trained.config.tasks[task].data.scored:
-            continue
-        split = trained.load_split(task, arguments.split)
-        if split.rows.labels is None:
-            print(f"{task}: {split.rows.source} has no labels; see: predict {arguments.run}")
-            continue
-        scores = trained.score_split(task, split)
-        measured, intervals = dev_results(scores, split.rows, trained.readers[task])
-        results[task] = {"metrics": measured, "intervals": intervals}
-        for name, (low, high) in intervals.items():
-            print(f"{task:8} {name:18} {measured[name]:.4f}  [{low:.4f}, {high:.4f}]")
-    if not results:
-        raise UserError(f"{arguments.run}: no task has a labelled {arguments.split} split")
-    trained.check_unchanged()
-    file = trained.files.write_json(trained.files.evaluation(arguments.split), results)
-    print(f"written: {file}")
+    split = arguments.split
+    results = evaluate(arguments.run, arguments.overrides, split=split, task=arguments.task)
+    for task, result in results.items():
+        for name, (low, high) in result["intervals"].items():
+            print(f"{task:8} {name:18} {result['metrics'][name]:.4f}  [{low:.4f}, {high:.4f}]")
+    print(f"written: {RunDirectory(arguments.run).evaluation(split)}")

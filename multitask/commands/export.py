@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitask.commands.arguments import add_overrides, add_run, add_task, check_task
+from multitask.commands.arguments import add_overrides, add_run, add_task
 from multitask.utils.paths import expand_home
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_run_config
+    from multitask.config.checks import check_task
     from multitask.utils.errors import UserError
 
     run_dir, form, task = arguments.run, arguments.format, arguments.task

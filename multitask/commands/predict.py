@@ -122,6 +122,7 @@ def _ensemble(runs: list[Path], overrides: list[str], output: Path | None) -> No
 
 def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Namespace) -> None:
     from multitask.config import load_run_config
+    from multitask.config.checks import check_task
 
     file, output = arguments.file, arguments.output
     if output is not None:
@@ -129,7 +130,7 @@ def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Nam
     configs = [load_run_config(run, overrides) for run in runs]
     task = arguments.task or shared.only_task(runs[0], configs[0])
     for run, config in zip(runs, configs, strict=True):
-        shared.check_task(run, config, task)
+        check_task(run, config, task)
     if file is not None and not file.is_file():
         raise UserError(no_file(file))
 

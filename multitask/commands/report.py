@@ -16,23 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.config.prepare_run_directory import check_no_run
-    from multitask.reporting.comparison.compare import compare, group_runs, write_comparison
-    from multitask.reporting.comparison.replaced_files import check_comparison
-    from multitask.reporting.comparison.score_tables import terminal_page
-    from multitask.utils.errors import reading
+    from multitask.api.compare_runs import report
 
-    if arguments.output is not None:
-        check_no_run(arguments.output)
-        check_comparison(arguments.output)
-    with reading(", ".join(map(str, arguments.runs))):  # damaged files lack keys
-        groups = group_runs(arguments.runs)
-        comparison = compare(groups, arguments.baseline or groups[0].name)
-        page = terminal_page(comparison)
-    print(page + "\n")
+    made = report(arguments.runs, arguments.baseline, output=arguments.output)
+    print(f"{made}\n")
     if arguments.output is None:
         print("--output DIR writes this as HTML, Markdown, CSV, LaTeX and JSON, with figures")
-    else:
-        check_no_run(arguments.output)  # again: comparing takes a while
-        for file in write_comparison(arguments.output, comparison):
-            print(f"written: {file}")
+    for file in made.files:
+        print(f"written: {file}")

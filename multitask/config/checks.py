@@ -1,11 +1,13 @@
 """Checks that need the complete config: names of methods and references to other tasks."""
 
+from pathlib import Path
+
 from multitask.config.base import Choice
 from multitask.config.config import Config
 from multitask.config.registry import check_name, check_tracker
 from multitask.config.sharing import share_head, share_pooling, share_rows
 from multitask.config.yaml_reader import KeyPath
-from multitask.utils.errors import suggest
+from multitask.utils.errors import UserError, suggest
 from multitask.utils.limits import TASK_NAME
 from multitask.utils.paths import file_key
 
@@ -139,3 +141,9 @@ def _check_evaluate_only(config: Config, trained: tuple[str, ...]) -> None:
             if getattr(task.data, key) is not None:
                 message = "the task is only evaluated (`evaluate_only`): leave this out"
                 raise config.error(("tasks", name, "data", key), message)
+
+
+def check_task(run: Path, config: Config, task: str) -> None:
+    """Raise UserError unless the run has the task."""
+    if task not in config.tasks:
+        raise UserError(f"{run}: no task {task!r}{suggest(task, list(config.tasks))}")

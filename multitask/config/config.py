@@ -33,7 +33,11 @@ class Config(Strict):
     inside the project."""
 
     output_dir: str = ""
-    """Run directory; default `runs/NAME-OF-THE-YAML`."""
+    """Run directory; default `runs/NAME-OF-THE-YAML`, with `-trial` for a trial."""
+
+    trial: bool = False
+    """The run is a trial, as `train --try` makes it: it is evaluated half-way and at the end, and
+    its report is not compared with those of runs."""
 
     seed: int = Field(11711, ge=0, lt=2**63)
     """Seed of initialisation, dropout and batches."""
@@ -89,6 +93,10 @@ class Config(Strict):
     def is_default(self, path: KeyPath) -> bool:
         """Return True if a task does not set ``path`` itself (it is in ``defaults``, or unset)."""
         return self._tree.is_default(path)
+
+    def is_overridden(self, path: KeyPath) -> bool:
+        """Return True if the command line sets ``path``, in the task itself or in ``defaults``."""
+        return self._tree.is_overridden(path)
 
     def selecting_tasks(self) -> dict[str, str]:
         """Map each task to the task whose evaluations select its weights: itself, if it trains."""

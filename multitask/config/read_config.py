@@ -1,6 +1,7 @@
-"""Load and validate a config from a YAML file."""
+"""Load and validate a config from a YAML file, or from its values."""
 
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,25 +10,44 @@ from pydantic import ValidationError
 from multitask.config.checks import check_names, check_references
 from multitask.config.config import Config
 from multitask.config.sharing import inherit
+from multitask.config.trial import trial_values
 from multitask.config.validation_error import explain
-from multitask.config.yaml_merge import Overrides, Tree, load_tree
+from multitask.config.yaml_merge import FROM_PYTHON, Overrides, Source, Tree, load_tree
 from multitask.config.yaml_reader import KeyPath
 from multitask.utils.errors import UserError, reading
 from multitask.utils.names import EMBEDDED
 from multitask.utils.paths import check_utf8, expand_home
 
 
-def load_config(path: str | os.PathLike[str], overrides: Overrides | None = None) -> Config:
-    """Read, merge and validate a YAML file.
+def load_config(
+    source: Source, overrides: Overrides | None = None, *, trial: bool = False
+) -> Config:
+    """Read, merge and validate a YAML file, or a dict of its keys and values.
 
-    Raises UserError for the first mistake, in one line: file, line, key path, what was expected.
+    With ``trial`` the config is that of a trial (see ``trial_values``). Raises UserError for the
+    first mistake, in one line: file, line, key path, what was expected.
     """
-    with reading(os.fspath(path)):
-        return _load_config(path, overrides)
+    with reading(FROM_PYTHON if isinstance(source, Mapping) else os.fspath(source)):
+        config = _load_config(source, overrides)
+        if trial:
+            config = _load_config(source, [*trial_values(config), *(overrides or [])])
+        return config
 
 
-def _load_config(path: str | os.PathLike[str], overrides: Overrides | None = None) -> Config:
-    tree = load_tree(path, overrides)
+def listed_overrides(overrides: Any) -> list[str]:
+    """Return overrides from Python as a list; None means none. Raises UserError for a string."""
+    changes = [] if overrides is None else overrides
+    if not isinstance(changes, str | Mapping) and isinstance(changes, Iterable):
+        changes = list(changes)
+    if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):
+        message = 'overrides: expected a list such as ["device=cpu"]'
+        shown = repr(changes)[:60] if isinstance(changes, list) else type(changes).__name__
+        raise UserError(f"{message}, not {shown}")
+    return changes
+
+
+def _load_config(source: Source, overrides: Overrides | None = None) -> Config:
+    tree = load_tree(source, overrides)
     _expand_paths(tree)
     inherit(tree)
     try:
@@ -51,7 +71,11 @@ def _load_config(path: str | os.PathLike[str], overrides: Overrides | None = Non
                 message = "`init_from` brings the weights of all layers: leave one of the two out"
                 raise config.error(("encoder", option), message)
     if not config.output_dir:
-        output_dir = str(Path("runs") / Path(path).stem)
+        if isinstance(source, Mapping):
+            message = "output_dir: missing: name the directory of the run"
+            raise UserError(f"{FROM_PYTHON}: {message}", place=FROM_PYTHON)
+        ending = "-trial" if config.trial else ""
+        output_dir = str(Path("runs") / f"{Path(source).stem}{ending}")
         with config.errors_at(("output_dir",)):
             check_utf8(output_dir)
         resolved["output_dir"] = output_dir

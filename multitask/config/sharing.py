@@ -5,6 +5,7 @@ from typing import Any
 
 from multitask.config.config import Config
 from multitask.config.data_config import DataConfig
+from multitask.config.task_config import TaskConfig
 from multitask.config.yaml_merge import Tree
 from multitask.config.yaml_reader import KeyPath
 from multitask.utils.errors import suggest
@@ -75,7 +76,8 @@ def share_rows(config: Config, name: str) -> None:
         if getattr(task, key) != getattr(host, key):
             raise config.error(("tasks", name, key), f"must be as in {task.data.same_rows_as!r}")
     for key in ("batch_size", "accumulation", "batch_tokens", "max_rows"):
-        differs = getattr(task, key) != getattr(host, key)
+        unset = TaskConfig.model_fields[key].default  # a saved config has it
+        differs = getattr(task, key) not in (getattr(host, key), unset)
         if differs and not config.is_default(("tasks", name, key)):
             message = f"goes by the rows, which are those of {task.data.same_rows_as!r}: leave this"
             raise config.error(("tasks", name, key), f"{message} to that task")
@@ -98,7 +100,8 @@ def share_head(config: Config, name: str) -> None:
     for key in SHARED_WITH_HEAD:
         if getattr(task, key) != getattr(owner, key):
             raise config.error(("tasks", name, key), f"must be as in {task.share_head!r}")
-    if task.head_lr != owner.head_lr and not config.is_default(("tasks", name, "head_lr")):
+    differs = task.head_lr not in (owner.head_lr, None)  # a saved config has the null
+    if differs and not config.is_default(("tasks", name, "head_lr")):
         raise config.error(("tasks", name, "head_lr"), f"must be as in {task.share_head!r}")
 
 

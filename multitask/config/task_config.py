@@ -151,6 +151,10 @@ class TaskConfig(Strict):
     max_rows: int | None = Field(None, ge=1)
     """Train on a fixed random subset of this many rows. null: all rows."""
 
+    max_dev_rows: int | None = Field(None, ge=1)
+    """Score a fixed random sample of this many rows of dev, of test and of the holdout. null: all
+    rows."""
+
     metric: str | None = None
     """Metric of selection, early stopping and overall score: one of the [head's](#head); default:
     the first of these."""

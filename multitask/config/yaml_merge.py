@@ -11,12 +11,12 @@ This module has no schema and no torch: ``multitask.config`` validates the tree.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from multitask.config.yaml_reader import KeyPath, Node, parse
+from multitask.config.yaml_reader import KeyPath, Node, node_of, parse
 from multitask.utils.errors import UserError, no_file, suggest
 from multitask.utils.files import read_bounded
 from multitask.utils.limits import CONFIG_BYTES, CONFIG_FILES
@@ -28,8 +28,7 @@ CHOICES = frozenset(
 )
 # mappings that another file replaces instead of merging keys
 REPLACED = frozenset({("data", "labels"), ("encoder", "seen_corpora")})
-
-
+FROM_PYTHON = "config"  # the place of values that are in no file
 PRESETS = Path(__file__).parents[2] / "configs"  # of the clone, or of an installed wheel
 
 
@@ -51,6 +50,8 @@ class Override:
 
 
 Overrides = Sequence[str | Override]  # a text is of the command line
+# a YAML file, or its keys and values, whose `extends` is relative to the current directory
+Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
 @dataclass
@@ -74,6 +75,11 @@ class Tree:
         shared, depth = _reached(self.defaults, path[2:])
         return depth == len(path) - 2 and shared is node
 
+    def is_overridden(self, path: KeyPath) -> bool:
+        """Return True if an override sets ``path``, in the task itself or in ``defaults``."""
+        node, depth = _reached(self.root, path)
+        return depth == len(path) and node.place in self.overridden
+
     def error(self, path: KeyPath, message: str) -> UserError:
         """Return the exception ``FILE:LINE: KEY.PATH: MESSAGE``."""
         parts = (self.where(path), ".".join(map(str, path)), message)
@@ -92,18 +98,22 @@ def _reached(node: Node, path: KeyPath) -> tuple[Node, int]:
     return node, len(path)
 
 
-def load_tree(path: str | os.PathLike[str], overrides: Overrides | None = None) -> Tree:
-    """Read a YAML file with its ``extends``, apply overrides, then ``defaults``.
+def load_tree(source: Source, overrides: Overrides | None = None) -> Tree:
+    """Read a YAML file, or its values, with its ``extends``; apply overrides, then ``defaults``.
 
     Raises UserError with file, line and key path if something cannot be read.
     """
-    root = _extended(Path(path), (), {})
+    if isinstance(source, Mapping):
+        root = _on_parents(node_of(source, FROM_PYTHON), Path(), (), {})
+    else:
+        root = _extended(Path(source), (), {})
     placed = [_with_place(override) for override in overrides or []]
     for override in placed:
         root = _on_top(root, _parse_override(override))
+    overridden = frozenset(override.place for override in placed)
     for override in placed:
-        _check_default(root, override)
-    return _spread_defaults(root, frozenset(override.place for override in placed))
+        _check_default(root, override, overridden)
+    return _spread_defaults(root, overridden)
 
 
 def load_extended(path: Path) -> Tree:
@@ -130,6 +140,14 @@ def _extended(path: Path, chain: tuple[str, ...], files: dict[str, Node]) -> Nod
     node = _load_file(path)
     if not isinstance(node.value, dict):
         raise UserError(f"{path}:1: expected keys and values at the top level")
+    files[name] = _on_parents(node, path.parent, (*chain, name), files)
+    return files[name]
+
+
+def _on_parents(
+    node: Node, directory: Path, chain: tuple[str, ...], files: dict[str, Node]
+) -> Node:
+    """Override what a file extends, relative to its directory, with the file's own values."""
     extends = node.value.pop("extends", Node([], ""))
     parents = extends.plain()
     parents = [parents] if isinstance(parents, str) else parents
@@ -138,14 +156,13 @@ def _extended(path: Path, chain: tuple[str, ...], files: dict[str, Node]) -> Nod
         raise UserError(f"{extends.place}: extends: {message}")
     merged: Node | None = None
     for parent in parents:
-        file = path.parent / expand_home(parent)
+        file = directory / expand_home(parent)
         if not os.path.lexists(file) and (PRESETS / parent).is_file():
             file = PRESETS / parent  # the same name works from any directory
         if not file.is_file() and not file.is_symlink():
             raise UserError(f"{extends.place}: extends: {no_file(file)}")
-        merged = _on_top(merged, _extended(file, (*chain, name), files))
-    files[name] = _on_top(merged, node)
-    return files[name]
+        merged = _on_top(merged, _extended(file, chain, files))
+    return _on_top(merged, node)
 
 
 def _on_top(base: Node | None, over: Node) -> Node:
@@ -211,20 +228,35 @@ def nested(overrides: Overrides) -> Any:
     return root.plain()
 
 
-def _check_default(root: Node, override: Override) -> None:
-    """Raise UserError for an override of a default which every task replaces by its own value."""
+def _check_default(root: Node, override: Override, overridden: frozenset[str]) -> None:
+    """Raise UserError for an override of a default that tasks of the files replace in silence.
+
+    Every task does, or the override is null, which is to take the value from all of them.
+    """
     first, *path = override.key.strip().split(".")
     tasks = root.value.get("tasks", Node(None, "")).value
     if first != "defaults" or not path or not isinstance(tasks, dict):
         return
     given = {name: task for name, task in tasks.items() if task.value is not None}
-    reached = [_reached(task, tuple(path)) for task in given.values()]
-    if reached and all(
-        depth == len(path) and not isinstance(node.value, dict) for node, depth in reached
-    ):
+    own = {}
+    for name, task in given.items():
+        node, depth = _reached(task, tuple(path))
+        if depth == len(path) and not isinstance(node.value, dict):
+            own[name] = node
+    every = len(own) == len(given)
+    if not every:
+        null = read_override(override)[1].value is None
+        own = {
+            name: node
+            for name, node in own.items()
+            if null and node.value is not None and node.place not in overridden
+        }
+    if own:
         key = ".".join(path)
-        keys = ", ".join(f"tasks.{name}.{key}" for name in given)
+        keys = ", ".join(f"tasks.{name}.{key}" for name in own)
         message = f"has no effect: every task has its own {key}: set {keys}"
+        if not every:
+            message = f"has no effect on {', '.join(own)} with their own {key}: set also {keys}"
         raise UserError(f"{override.place}: {message}", place=override.place)
 
 

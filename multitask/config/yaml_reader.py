@@ -5,7 +5,9 @@ used. An error of the YAML library becomes one line with file and line.
 """
 
 import math
+import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -17,6 +19,7 @@ from multitask.utils.limits import CONFIG_NODES
 
 KeyPath = tuple[str | int, ...]
 _HALVES = re.compile("[\ud800-\udfff]")  # surrogates: half a character
+DEEPEST = 100  # keys in one another
 _BREAKS = re.compile("[\n\r\x85\u2028\u2029\ufeff]")  # YAML changes or drops them unless escaped
 _SIGN = re.compile(r"[-|>?:,%@`\t]")  # alone in an override it is a separator, not YAML
 # the keys of `data` with label values: `007` and `1e2` there are what the file says, not numbers
@@ -87,6 +90,37 @@ class Node:
         if isinstance(self.value, list):
             return [node.plain() for node in self.value]
         return self.value
+
+
+def node_of(value: Any, place: str, path: KeyPath = ()) -> Node:
+    """Return the node of values from Python, as if they had been written in YAML.
+
+    A tuple is a list, a path is text. Raises UserError for a value that YAML has not, such as an
+    array, or that contains itself.
+    """
+    where = ": ".join(filter(None, (place, ".".join(map(str, path)))))
+    if len(path) > DEEPEST:
+        raise UserError(f"{place}: {path[0]}: a value contains itself, or is nested too deeply")
+    if isinstance(value, Mapping):
+        nodes = {}
+        for key, item in value.items():
+            if isinstance(key, bool) or not isinstance(key, str | int | float):
+                raise UserError(f"{where}: a key must be a word, not {key!r}")
+            nodes[str(key)] = node_of(item, place, (*path, str(key)))
+        return Node(nodes, place)
+    if isinstance(value, list | tuple):
+        return Node([node_of(item, place, (*path, i)) for i, item in enumerate(value)], place)
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, str) and (odd := _HALVES.search(value)):
+        raise UserError(f"{where}: half a character (U+{ord(odd[0]):04X}) is in a text")
+    for kind in (str, bool, int, float):  # plain ones of NumPy's
+        if isinstance(value, kind):
+            return Node(kind(value), place)
+    if value is not None:
+        what = f"expected text, a number, a list or a dict, not {type(value).__name__}"
+        raise UserError(f"{where}: {what}")
+    return Node(None, place)
 
 
 def parse(text: str, name: str, *, one_line: bool = False, path: KeyPath = ()) -> Node:

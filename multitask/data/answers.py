@@ -9,6 +9,7 @@ import numpy as np
 from multitask.config import Config
 from multitask.data.load_rows import rows_of, without
 from multitask.data.readers.columns import column_of, read_columns
+from multitask.data.readers.places import place_of
 from multitask.data.tokenize import Tokens
 from multitask.data.windows import best_windows
 from multitask.tasks.label_reader import LabelReader
@@ -33,7 +34,7 @@ def asked_rows(config: Config, task: str, split: str, reader: LabelReader) -> Ro
     labels = np.full((len(rows), 2), -1, dtype=np.int64)
     answers: list[tuple[str, ...]] = []
     for i, value in enumerate(column_of(columns, data, "label", source)):
-        where = f"{source}, row {i + 1} (id {rows.ids[i]})"
+        where = f"{place_of(columns, i, source)} (id {rows.ids[i]})"
         pairs = _answers_in(value, f"{where}: {data.label}")
         if not pairs and (value is None or split == "test"):
             answers.append(())

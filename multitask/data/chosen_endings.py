@@ -10,6 +10,7 @@ from multitask.config import Config
 from multitask.data.load_rows import hidden_label, rows_of, without
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.readers.endings import names_of_endings
+from multitask.data.readers.places import place_of as place_of_row
 from multitask.tasks.label_reader import LabelReader, canonical, some_of
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, warn
@@ -41,7 +42,7 @@ def chosen_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
             if values is not None:
                 labels[i] = place_of(values[0], names[i], len(rows.texts[i]) - 1)
         except ValueError as error:
-            where = f"{source}, row {i + 1} (id {rows.ids[i]})"
+            where = f"{place_of_row(columns, i, source)} (id {rows.ids[i]})"
             last = canonical(cell) == str(len(rows.texts[i]) - 1)
             hint = FROM_ONE if without_0 and last else hidden_label(data, cell, split)
             raise UserError(f"{where}: {data.label} {error}{hint}") from None

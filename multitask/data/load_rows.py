@@ -21,6 +21,7 @@ from multitask.data.readers.class_names import check_names, class_names
 from multitask.data.readers.columns import column_of, read_columns, text_of
 from multitask.data.readers.endings import read_endings
 from multitask.data.readers.lines import read_lines
+from multitask.data.readers.places import place_of
 from multitask.data.readers.tables import table_of
 from multitask.data.texts import problem_of
 from multitask.tasks.base import TaskType
@@ -137,11 +138,12 @@ def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
     values: set[str] = set()
     cells = column_of(columns, data, "label", source)
     refuse_vectors(config, task, cells, task_type, source=source, named=False)
-    for row, cell in enumerate(cells, 1):
+    for row, cell in enumerate(cells):
         try:
             values.update(read(cell) or ())
         except ValueError as error:
-            raise UserError(f"{source}, row {row}: {data.label} {error}") from None
+            where = place_of(columns, row, source)
+            raise UserError(f"{where}: {data.label} {error}") from None
     skip = set(map(canonical, data.unlabelled))
     values = {value for value in values if canonical(value) not in skip}
     if not task_type.one_value:
@@ -264,7 +266,7 @@ def _labels(
             if values is not None:
                 labels[i] = task_type.read(values, reader)
         except ValueError as error:
-            where = f"{rows.source}, row {i + 1} (id {rows.ids[i]})"
+            where = f"{place_of(columns, i, rows.source)} (id {rows.ids[i]})"
             hint = hidden_label(data, cell, split)
             raise UserError(f"{where}: {data.label} {error}{hint}") from None
     return labels
@@ -330,7 +332,15 @@ def rows_of_texts(texts: Iterable[Any], form: Input, source: str) -> Rows:
 
 
 def listed(items: Iterable[Any], what: str, source: str) -> list[Any]:
-    """Return the items of an iterable; it must have at least one.
+    """Return the items of an iterable as ``as_list``. Raises UserError if there are none, too."""
+    rows = as_list(items, what, source)
+    if not rows:
+        raise UserError(f"{source}: expected a list of {what}, not an empty one")
+    return rows
+
+
+def as_list(items: Iterable[Any], what: str, source: str) -> list[Any]:
+    """Return the items of an iterable; ``what`` names them in messages.
 
     Raises UserError for a string, a mapping or a data frame: iterating over them would give
     letters, keys or column names.
@@ -339,11 +349,9 @@ def listed(items: Iterable[Any], what: str, source: str) -> list[Any]:
         raise UserError(
             f"{source}: expected a list of {what}, not a table: pass one of its columns"
         )
-    unfit = isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable)
-    if unfit or not (rows := list(items)):
-        shown = type(items).__name__ if unfit else "an empty one"
-        raise UserError(f"{source}: expected a list of {what}, not {shown}")
-    return rows
+    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
+        raise UserError(f"{source}: expected a list of {what}, not {type(items).__name__}")
+    return list(items)
 
 
 def ids_if_any(data: DataConfig, columns: Mapping[str, list]) -> DataConfig:
@@ -365,11 +373,11 @@ def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
         if missing := [row for row, value in enumerate(values, 1) if is_missing(value)]:
             what = f"{len(missing):,} without {name} (null), the first one is row {missing[0]:,}"
             warn(f"{source}: {what}: an empty text is used")
-        for number, value in enumerate(values, 1):
+        for number, value in enumerate(values):
             text = text_of(value)
             no_text = isinstance(value, dict | list)
             if problem := f"is no text: {text[:60]}" if no_text else problem_of(text):
-                raise UserError(f"{source}, row {number}: {name} {problem}")
+                raise UserError(f"{place_of(columns, number, source)}: {name} {problem}")
             texts.append(text)
         sides.append(texts)
     if not sides[0]:

@@ -18,7 +18,7 @@ from multitask.data.masking import Masking
 from multitask.data.overlap import Seen, encoded_keys, in_training, row_key, separators
 from multitask.data.readers.class_names import check_names
 from multitask.data.summary import describe_splits
-from multitask.data.texts import split_rows, unlabelled_rows
+from multitask.data.texts import sample, split_rows, unlabelled_rows
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
@@ -191,9 +191,8 @@ def load_splits(
             rows[task] = _texts(config, task, rows, readers=readers, tokenizer=tokenizer)
     for task, entry in config.tasks.items():
         if entry.only_scored:
-            read = imported(readers[task].task_type.load_rows)
             names = entry.data.scored
-            rows[task] = {name: read(config, task, name, readers[task]) for name in names}
+            rows[task] = {name: split_rows(config, task, name, readers) for name in names}
     for splits in rows.values():
         check_same_number(splits)
     return {task: rows[task] for task in config.tasks}, together
@@ -223,8 +222,7 @@ def _texts(
             name: unlabelled_rows(config, task, [rows[o][name] for o in sources], readers[task])
             for name in names
         }
-        if entry.max_rows:
-            parts["train"] = subset(parts["train"], entry.max_rows)
+        parts["train"] = sample(parts["train"], entry.max_rows)
     else:
         train = split_rows(config, task, "train", readers)
         parts = _train_parts(config, task, train, reader=readers[task], tokenizer=tokenizer)
@@ -246,10 +244,9 @@ def _train_parts(
         every = replace(rows, tokens=tokens)
         parts["train"] = every.take(np.flatnonzero(~held))
         parts["train"].unlabelled_dropped = rows.unlabelled_dropped
-        parts["holdout"] = every.take(np.flatnonzero(held))
-    size = config.tasks[host].max_rows
-    if size:
-        parts["train"] = subset(parts["train"], size)
+        held_rows = every.take(np.flatnonzero(held))
+        parts["holdout"] = sample(held_rows, config.tasks[host].max_dev_rows)
+    parts["train"] = sample(parts["train"], config.tasks[host].max_rows)
     return parts
 
 
@@ -340,13 +337,3 @@ def held_out(rows: Rows, encoded: Sequence[Hashable], share: float) -> np.ndarra
     drawn = {distinct[i] for i in order[: round(share * len(distinct))]}
     equal = {tokens for tokens, key in zip(encoded, keys, strict=True) if key in drawn}
     return np.array([tokens in equal for tokens in encoded], dtype=bool)
-
-
-def subset(rows: Rows, size: int) -> Rows:
-    """Take a random subset of ``size`` rows in file order; it is the same in every run."""
-    if size >= len(rows):
-        return rows
-    index = np.sort(np.random.default_rng(1).permutation(len(rows))[:size])
-    taken = rows.take(index)
-    taken.unlabelled_dropped = rows.unlabelled_dropped
-    return taken

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from multitask.data.load_rows import (
 )
 from multitask.data.readers.class_names import check_names
 from multitask.data.readers.columns import column_of, read_columns
+from multitask.data.readers.places import place_of
 from multitask.data.readers.tables import table_of
 from multitask.data.tokenize import Tokens
 from multitask.tasks.label_reader import LabelReader, canonical
@@ -60,7 +62,7 @@ def _read(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
     words = rows.words or []
     labels = np.full((len(rows), max(map(len, words))), -1, dtype=np.int64)
     for i, cell in enumerate(column_of(columns, data, "label", source)):
-        where = f"{source}, row {i + 1} (id {rows.ids[i]})"
+        where = f"{place_of(columns, i, source)} (id {rows.ids[i]})"
         try:
             tags = _tags_in(cell, len(words[i]), data, reader)
         except ValueError as error:
@@ -179,8 +181,8 @@ def _listed(words: Any) -> Any:
 def _with_words(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
     """Convert a table to rows with words; the text is the words joined by spaces."""
     words = []
-    for number, value in enumerate(column_of(columns, data, "text", source), 1):
-        where = f"{source}, row {number}"
+    for number, value in enumerate(column_of(columns, data, "text", source)):
+        where = place_of(columns, number, source)
         try:
             row = list_in(value) if isinstance(value, str) else value
         except ValueError as error:
@@ -191,7 +193,8 @@ def _with_words(data: DataConfig, columns: dict[str, list], source: str) -> Rows
         if not row:
             raise UserError(f"{where}: {data.text} is an empty list: leave the row out")
         words.append(tuple(row))
-    joined = {**columns, data.text: [" ".join(row) for row in words]}
+    joined = copy(columns)  # it knows the places of the rows
+    joined[data.text] = [" ".join(row) for row in words]
     return replace(rows_of(data, joined, source), words=words)
 
 

@@ -55,13 +55,26 @@ def unlabelled_rows(config: Config, task: str, parts: Iterable[Rows], reader: La
     return numbered(rows) if reader.task_type.compares_rows else rows
 
 
+def sample(rows: Rows, size: int | None) -> Rows:
+    """Take a random sample of ``size`` rows in file order, the same in every run; None: all."""
+    if size is None or size >= len(rows):
+        return rows
+    index = np.sort(np.random.default_rng(1).permutation(len(rows))[:size])
+    taken = rows.take(index)
+    taken.unlabelled_dropped = rows.unlabelled_dropped
+    return taken
+
+
 def split_rows(config: Config, task: str, split: str, readers: Mapping[str, LabelReader]) -> Rows:
-    """Read a split of a task: rows with labels, or the texts of a task without labels."""
+    """Read a split of a task: rows with labels, or the texts of a task without labels.
+
+    Of dev and test only ``max_dev_rows`` are returned.
+    """
     sources = config.tasks[task].data.texts_of or [task]
     parts = [
         imported(readers[name].task_type.load_rows)(config, name, split, readers[name])
         for name in sources
     ]
-    if readers[task].task_type.labelled:
-        return parts[0]
-    return unlabelled_rows(config, task, parts, readers[task])
+    if not readers[task].task_type.labelled:
+        parts = [unlabelled_rows(config, task, parts, readers[task])]
+    return parts[0] if split == "train" else sample(parts[0], config.tasks[task].max_dev_rows)

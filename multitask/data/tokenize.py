@@ -294,10 +294,10 @@ def _encoded(rows: Rows, tokenizer: Any, *texts: list[str] | None, **options: An
 def _check_lengths(rows: Rows, lengths: np.ndarray, owners: Sequence[int] | np.ndarray) -> None:
     """Raise UserError if a sequence has no token; ``owners`` has each sequence's row."""
     if not lengths.all():
-        row = owners[int(lengths.argmin())] + 1
+        row = owners[int(lengths.argmin())]
         raise UserError(
-            f"{rows.source}, row {row}: a text without tokens, and the tokenizer adds none such as "
-            "[CLS]: leave the row out, or take another encoder"
+            f"{rows.source}, row {row + 1} (id {rows.ids[row]}): a text without tokens, and the "
+            "tokenizer adds none such as [CLS]: leave the row out, or take another encoder"
         )
 
 
@@ -306,13 +306,13 @@ def _check_first_texts(rows: Rows, tokenizer: Any, max_length: int, stride: int)
     most = max_length - tokenizer.num_special_tokens_to_add(pair=True) - 1 - stride
     texts = [texts[0] for texts in rows.texts]
     alone = _encoded(rows, tokenizer, texts, truncation=False, add_special_tokens=False)
-    for number, ids in enumerate(alone["input_ids"], 1):
+    for row, ids in enumerate(alone["input_ids"]):
         if len(ids) > most:
-            raise UserError(
-                f"{rows.source}, row {number}: its first text alone has {len(ids)} tokens, and is "
-                f"not cut: raise `max_length` ({max_length})"
-                + (f" or lower `stride` ({stride})" if stride else "")
-            )
+            where = f"{rows.source}, row {row + 1} (id {rows.ids[row]})"
+            advice = f"raise `max_length` ({max_length})"
+            advice += f" or lower `stride` ({stride})" if stride else ""
+            message = f"its first text alone has {len(ids)} tokens, and is not cut"
+            raise UserError(f"{where}: {message}: {advice}")
 
 
 def default_cache() -> Path:

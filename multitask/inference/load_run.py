@@ -10,7 +10,7 @@ run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -18,12 +18,13 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from multitask.config import Config, load_run_config
+from multitask.config.read_config import listed_overrides
 from multitask.config.registry import imported
 from multitask.config.run_directory import RunDirectory, check_not_replaced
 from multitask.config.selected_steps import selected_steps
 from multitask.data.inputs.base import input_of
 from multitask.data.inputs.single import Single
-from multitask.data.load_rows import label_readers, rows_of_texts
+from multitask.data.load_rows import as_list, label_readers, rows_of_texts
 from multitask.data.splits import masked_split, tokenized
 from multitask.data.texts import split_rows
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
@@ -42,7 +43,7 @@ from multitask.models.pretrained import (
 from multitask.models.weights import build_fitting, intact_weights, read_checked
 from multitask.tasks.base import Record
 from multitask.tasks.label_reader import LabelReader
-from multitask.tasks.records import predicted_records
+from multitask.tasks.records import predicted_records, with_both_scores
 from multitask.tasks.rows import Rows
 from multitask.utils.device import autocast_dtype, pick_device
 from multitask.utils.distributed import planned_world
@@ -55,7 +56,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> "TrainedRun":
+def load(run_dir: str | os.PathLike[str], overrides: Sequence[str] = ()) -> "TrainedRun":
     """Load a run directory that ``run_multitask.py`` wrote.
 
     Args:
@@ -65,15 +66,8 @@ def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) ->
     Raises:
         UserError: no run there, or it has no weights yet.
     """
-    changes: Any = [] if overrides is None else overrides
-    if not isinstance(changes, str | Mapping) and isinstance(changes, Iterable):
-        changes = list(changes)
-    if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):
-        message = 'overrides: expected a list such as ["device=cpu"]'
-        shown = repr(changes)[:60] if isinstance(changes, list) else type(changes).__name__
-        raise UserError(f"{message}, not {shown}")
     directory = expand_home(os.fspath(run_dir))
-    return TrainedRun(directory, load_run_config(directory, changes))
+    return TrainedRun(directory, load_run_config(directory, listed_overrides(overrides)))
 
 
 def _in_place(method: Callable[P, T]) -> Callable[P, T]:
@@ -138,6 +132,14 @@ class TrainedRun:
         self._maskings = task_maskings(self.model, self.tokenizer, self.readers)
         self._loaded: int | None = None
 
+    def __fspath__(self) -> str:
+        """Return the run directory, so that a run can be given where one is asked for."""
+        return str(self.directory)
+
+    def __repr__(self) -> str:
+        tasks = ", ".join(f"{task} (step {self.steps[task]})" for task in self.tasks)
+        return f"<run {self.directory} on {self.device}: {tasks}>"
+
     @property
     def files(self) -> RunDirectory:
         """The files of the run."""
@@ -155,15 +157,15 @@ class TrainedRun:
         return [file_digest(file) for file in files if file.is_file()]
 
     def predict(self, task: str, texts: Iterable[Text]) -> list[Record]:
-        """Predict texts, or pairs of texts, in order.
+        """Predict texts, or pairs of texts, in order. An empty list gives an empty list.
 
         For a tagging task a text is a list of words, or a string that is split at white space. For
         question answering a pair is a question and a context.
 
         Returns:
             One dict per text: ``prediction`` (class id, 0/1 or number on the label scale), ``name``
-            (the class; absent for numbers) and ``scores`` (probabilities, or the number). Task
-            types may add keys: see ``multitask.tasks.records``.
+            (the class; absent for numbers) and ``scores`` (the probability of each class, or the
+            number). Task types may add keys: see ``multitask.tasks.records``.
 
         Raises:
             UserError: an unknown task, a task without labels, or single texts where pairs are
@@ -173,10 +175,14 @@ class TrainedRun:
         self._use(task)
         self._check_predicts(task)
         reader = self.readers[task]
-        form = input_of(self.config.tasks[task])
-        rows = imported(reader.task_type.rows_of_texts)(texts, form, f"task {task}")
+        form, source = input_of(self.config.tasks[task]), f"task {task}"
+        given = as_list(texts, form.items, source)
+        if not given:
+            return []
+        rows = imported(reader.task_type.rows_of_texts)(given, form, source)
         scores = self.score(task, rows)
-        return predicted_records(rows, reader, scores.predictions, scores.scores)
+        records = predicted_records(rows, reader, scores.predictions, scores.scores)
+        return with_both_scores(records) if reader.task_type.scores_second else records
 
     def encode(self, texts: Iterable[str], task: str | None = None) -> np.ndarray:
         """Compute sentence vectors under a task's pooling, float32 [N, d] in order.

@@ -107,7 +107,8 @@ def _sections(
     )
     scores = [Section("Dev scores", [Text(missing)])]
     if shown.tasks:
-        overall = [Lines(run_report.overall_lines(shown))] if len(shown.tasks) > 1 else []
+        several = len(shown.tasks) > 1 or report.trial
+        overall = [Lines(run_report.overall_lines(shown))] if several else []
         scores = [
             Section("Dev scores and baselines", [run_report.score_table(shown), *overall]),
             Section("All metrics", [run_report.metric_table(shown)]),

@@ -15,7 +15,7 @@ from multitask.reporting.figures.training_curves import draw_all
 from multitask.reporting.html_page import write_html
 from multitask.reporting.mistakes import MISTAKES, mistakes
 from multitask.reporting.page import Code, Image, Lines, Page, Section, Tile, markdown_page
-from multitask.reporting.table_formats import Table, number, score
+from multitask.reporting.table_formats import Table, duration, number, score
 from multitask.utils.errors import UserError, reading
 
 SCORES_HEADER = ("task", "metric", "trained [95 % interval]", "frozen encoder", "trivial", "flag")
@@ -29,6 +29,7 @@ COUNTS = {
     "duplicates": "duplicates",
     "in_train": "also in train",
 }
+TRIAL = "trial (--try): a few rows of train, dev and test, so these scores are no results"
 COURSE_SCORE = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
 TILES_LEGEND = "Dev scores. Dot: the trained model; bar: its 95 % interval; strokes: the baselines."
 
@@ -81,7 +82,7 @@ def run_page(run_dir: Path, figures: Mapping[Path, str]) -> Page:
     ]
     return Page(
         folder=run_dir,
-        title=f"Run report: {run_dir.resolve().name}",
+        title=f"{'Trial' if report.trial else 'Run report'}: {run_dir.resolve().name}",
         summary=_summary(report),
         sections=sections,
         tiles=_tiles(report),
@@ -134,16 +135,11 @@ def overall_lines(report: RunReport) -> list[str]:
         if result.score is None and not result.evaluate_only
     ]
     without = f", without {', '.join(undefined)}: undefined" if undefined else ""
-    lines = [f"overall: {score(overall.mean)} (mean of the tasks' metrics{without})"]
+    lines = [TRIAL] if report.trial else []
+    lines += [f"overall: {score(overall.mean)} (mean of the tasks' metrics{without})"]
     if overall.cs224n is not None:
         lines.append(f"CS224N overall: {score(overall.cs224n)} ({COURSE_SCORE})")
     return lines
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 def _summary(report: RunReport) -> str:
@@ -156,7 +152,7 @@ def _summary(report: RunReport) -> str:
     return (
         f"{', '.join(tasks)} on {encoder.name} ({encoder.parameters / 1e6:.1f} M parameters):"
         f" mean dev score {score(report.overall.mean)} after {steps.done:,} of "
-        f"{steps.planned:,} steps in {_duration(report.wall_time_s)} on {device} "
+        f"{steps.planned:,} steps in {duration(report.wall_time_s)} on {device} "
         f"({how}), seed {report.seed}; weights selected {selected} on "
         f"{report.selection_split}."
     )
@@ -226,7 +222,7 @@ def run_settings(report: RunReport) -> list[str]:
         f"versions: {versions}",
         f"started from: {_started_from(report)}",
         f"encoder pretrained on: {', '.join(report.encoder.seen_corpora) or '-'}",
-        f"wall time: {_duration(report.wall_time_s)}",
+        f"wall time: {duration(report.wall_time_s)}",
         f"training speed: {report.train_sentences_per_s:.0f} sentences/s",
     ]
 

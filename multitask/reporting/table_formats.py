@@ -51,6 +51,13 @@ def p_value(p: float | None) -> str:
     return "p<0.001" if p is not None and p < 0.0005 else f"p {score(p)}"
 
 
+def duration(seconds: float) -> str:
+    """Write a time as ``3 min 20 s`` or ``1 h 5 min``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
 def markdown(text: str) -> str:
     """Escape a text so that Markdown shows it as it is, on one line, in a table cell too."""
     line = html.escape(" ".join(text.split()), quote=False)

@@ -245,7 +245,8 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
     trivial = trivial_scores(model.module(task).head, splits["train"], splits["dev"], reader)
     baselines = Baselines(trivial=trivial, frozen=None)
     trained = Trained(probe.selected_step, Turns(trained=probe.steps, skipped=0))
-    entry = task_result(replace(plan, config=config), task, probe.dev, baselines, trained=trained)
+    plan = replace(plan, config=config, model=model)
+    entry = task_result(plan, task, probe.dev, baselines, trained=trained)
     return Probed(probe, entry)
 
 

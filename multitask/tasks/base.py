@@ -121,6 +121,8 @@ class TaskType:
     scores_batches: ClassVar[bool] = True
     # True if other tasks may train on the same rows; these are read by ``load_together``.
     shares_rows: ClassVar[bool] = True
+    # True if the one score of a row is the probability of the second of two classes.
+    scores_second: ClassVar[bool] = False
     # True if a row has any number of classes.
     has_sets: ClassVar[bool] = False
     # True if a row has a label per word, so that padding comes after the last word.

@@ -13,7 +13,7 @@ import numpy as np
 from multitask.tasks.base import Answer, Array, Columns, Mistake, TaskType, count, divide
 from multitask.tasks.confusion import class_value, confusions, frequencies
 from multitask.tasks.label_reader import LabelReader
-from multitask.tasks.records import shares
+from multitask.tasks.records import class_answer
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
@@ -29,6 +29,7 @@ class Binary(TaskType):
     figure = "multitask.reporting.figures.confusion_matrix:confusion"
     figure_shows = "Confusion matrix of {task} on dev"
     has_classes = True
+    scores_second = True
     default_labels = {"0": "0", "1": "1", "false": "0", "true": "1"}
 
     def check_classes(self, names: Sequence[str], scheme: str) -> None:
@@ -68,8 +69,7 @@ class Binary(TaskType):
         return [f"{float(prediction):.1f}" for prediction in predictions]
 
     def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
-        chosen, score = [record["prediction"]], record["scores"][0]
-        return {"prediction": record["name"], "shares": shares(reader, [1 - score, score], chosen)}
+        return class_answer(record, reader)
 
 
 def _average_precision(labels: Array, scores: Array, rows: Array) -> Array:

@@ -18,7 +18,7 @@ import numpy as np
 from multitask.tasks.base import Answer, Array, Columns, Mistake, TaskType
 from multitask.tasks.confusion import class_values, frequencies
 from multitask.tasks.label_reader import LabelReader
-from multitask.tasks.records import shares
+from multitask.tasks.records import class_answer
 from multitask.tasks.rows import Rows
 
 
@@ -61,5 +61,4 @@ class Classification(TaskType):
         return [value_of[int(prediction)] for prediction in predictions]
 
     def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
-        chosen = [record["prediction"]]
-        return {"prediction": record["name"], "shares": shares(reader, record["scores"], chosen)}
+        return class_answer(record, reader)

@@ -9,9 +9,10 @@ A record has these keys, and others that its task type adds:
 Prediction files, the Python interface and the page of `serve` each show a part of a record.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from multitask.tasks.base import Array, Record
+from multitask.tasks.base import Answer, Array, Record
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -42,9 +43,22 @@ def predicted_records(
     return records
 
 
+def with_both_scores(records: list[Record]) -> list[Record]:
+    """Return records of two classes with both probabilities in place of that of the second."""
+    return [
+        {**record, "scores": [1 - score, score]} for record in records for score in record["scores"]
+    ]
+
+
 def shares(
     reader: LabelReader, probabilities: Sequence[float], chosen: Sequence[int]
 ) -> list[tuple[str, float, bool]]:
     """Return (name, probability, chosen) of each class."""
     pairs = enumerate(zip(reader.names, probabilities, strict=True))
     return [(name, probability, number in chosen) for number, (name, probability) in pairs]
+
+
+def class_answer(record: Mapping[str, Any], reader: LabelReader) -> Answer:
+    """Return the prediction of one class per row for the page of `serve`."""
+    shown = shares(reader, record["scores"], [record["prediction"]])
+    return {"prediction": record["name"], "shares": shown}

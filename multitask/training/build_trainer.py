@@ -1,12 +1,11 @@
 # Tested by tests/training/test_callbacks.py
 """Build the trainer of a run: the parts whose state is saved, and the callbacks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 from torch.amp import GradScaler
-from tqdm import tqdm
 
 from multitask.config import Config
 from multitask.config.run_directory import RunDirectory
@@ -19,6 +18,7 @@ from multitask.training.callbacks import (
     GradientConflict,
     MomentumTeacher,
     ProgressBar,
+    ProgressLines,
 )
 from multitask.training.checkpoint_save_restore import Checkpoints, Stateful
 from multitask.training.early_stopping import EarlyStopping
@@ -33,16 +33,22 @@ from multitask.training.turns import Turns
 from multitask.training.validation import Monitor
 from multitask.training.weight_selection import Selection
 from multitask.utils.rng import RandomState
+from multitask.utils.terminal import say as say_now
 from smart.teacher import teacher_of
 
 
-def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.write) -> Trainer:
-    """Build the trainer of a plan, at step 0."""
+def build_trainer(
+    plan: Plan,
+    run_dir: Path,
+    say: Callable[[str], None] = say_now,
+    more: Sequence[Callback] = (),
+) -> Trainer:
+    """Build the trainer of a plan, at step 0; ``more`` are the user's callbacks."""
     config, model, device, run = plan.config, plan.model, plan.device, RunDirectory(run_dir)
     loader = plan.loader
     stages, measures = Stages(plan.stages, model), Monitor(plan)
     turns = Turns(loader.members, measures.train_score)
-    objective, selection = _objective(plan), _selection(config)
+    objective, selection = objective_of(plan), _selection(config)
     progress, log = Progress(device), MetricLog(run.metrics)
 
     # the parts whose state changes; a resume restores them in this order, so the checks come first
@@ -68,7 +74,7 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
     settings = config.training
     keep, every = settings.keep_checkpoints, settings.checkpoint_steps
     checkpoints = Checkpoints(run, parts, selection, keep, every, say)
-    callbacks = [ProgressBar(say), *_callbacks(plan, loader, objective.teacher)]
+    callbacks = [ProgressBar(say), ProgressLines(say), *_callbacks(plan, loader, objective.teacher)]
     if tracker_names(config):
         callbacks.append(Tracking(config, run))
     # to add a callback, add it here
@@ -84,7 +90,7 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
         progress=progress,
         log=log,
         checkpoints=checkpoints,
-        others=callbacks,
+        others=[*callbacks, *more],
         say=say,
     )
 
@@ -106,7 +112,7 @@ def _callbacks(
     return callbacks
 
 
-def _objective(plan: Plan) -> Objective:
+def objective_of(plan: Plan) -> Objective:
     """Build the loss: weights, SMART terms, a teacher for Bregman terms, and a scale in fp16."""
     tasks = plan.config.tasks
     smart = {name: task.smart for name, task in tasks.items() if task.smart is not None}

@@ -5,6 +5,8 @@ To add one, subclass ``Callback`` here and add a line to the list in
 """
 
 import math
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +17,7 @@ from tqdm import tqdm
 from multitask.config.saved.report_model import RunReport
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.models.encoders.bitlinear import set_strength
+from multitask.reporting.table_formats import duration
 from multitask.training.gradient_conflict import gradient_cosines
 from multitask.training.step import Stepped
 from multitask.utils import distributed
@@ -22,6 +25,8 @@ from smart.teacher import follow
 
 if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
+
+EVERY = 30  # seconds between two lines
 
 
 class Evaluation(NamedTuple):
@@ -100,6 +105,36 @@ class ProgressBar(Callback):
 
     def on_end(self, trainer: "Trainer") -> None:
         self._bar.close()
+
+
+class ProgressLines(Callback):
+    """Prints a line every 30 seconds if stderr is no terminal, where no bar can be shown."""
+
+    def __init__(
+        self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.say, self.clock = say, clock
+        self.hidden = sys.stderr is not None and sys.stderr.isatty()
+        self._first = self._rows = 0
+        self._began = self._printed = 0.0
+        self._losses: dict[str, float] = {}
+
+    def on_start(self, trainer: "Trainer") -> None:
+        self._first, self._began = trainer.step, self.clock()
+        self._rows, self._printed = 0, self._began
+
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
+        self._rows += sum(result.rows.values())
+        self._losses |= result.losses
+        now = self.clock()
+        if self.hidden or now - self._printed < EVERY:
+            return
+        total, rate = trainer.stages.total_steps, self._rows / (now - self._printed)
+        left = (total - trainer.step) * (now - self._began) / (trainer.step - self._first)
+        losses = "  ".join(f"{task} {loss:.3f}" for task, loss in self._losses.items())
+        place = f"step {trainer.step}/{total}"
+        self.say(f"{place}: loss {losses}; {rate:.1f} rows/s, {duration(left)} left")
+        self._rows, self._printed = 0, now
 
 
 def _shown(value: float) -> str:

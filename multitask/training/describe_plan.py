@@ -5,6 +5,8 @@ from collections import Counter
 
 from multitask.config.describe_config import ABOVE_HEADER, above_the_encoder
 from multitask.data.inputs.base import input_of
+from multitask.inference.export.export_parts import Parts
+from multitask.inference.export.formats import export_formats
 from multitask.models.multitask_model import adapter_part, parameter_counts
 from multitask.reporting.table_formats import Table
 from multitask.training.setup import Plan
@@ -66,7 +68,17 @@ def describe_plan(plan: Plan) -> list[str]:
     lines += ["", "model inputs"]
     for task, entry in config.tasks.items():
         lines += [] if entry.only_scored else _inputs(plan, task)
+    lines += ["", "exports", *describe_exports(plan)]
     lines += [f"warning: {warning}" for warning in plan.warnings]
+    return lines
+
+
+def describe_exports(plan: Plan) -> list[str]:
+    """Describe as lines to which formats each task of the finished run can be exported."""
+    lines = []
+    for task, reader in plan.data.readers.items():
+        parts = Parts(plan.config, task, plan.model, plan.data.tokenizer, reader)
+        lines.append(f"  {task}: {', '.join(export_formats(parts)) or 'none'}")
     return lines
 
 

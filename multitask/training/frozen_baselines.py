@@ -1,5 +1,6 @@
 """The baselines of a run: a trivial predictor, and heads trained on the frozen encoder."""
 
+import time
 from collections.abc import Callable, Mapping
 
 from multitask.config.run_directory import RunDirectory
@@ -7,6 +8,7 @@ from multitask.config.saved.base import Score
 from multitask.config.saved.report_model import Baselines
 from multitask.inference.scoring import measure
 from multitask.inference.trivial_scores import trivial_scores
+from multitask.reporting.table_formats import duration
 from multitask.training.frozen_probe import Probing, frozen_head_scores
 from multitask.training.setup import Plan
 from multitask.utils import distributed
@@ -22,9 +24,12 @@ def run_baselines(
         if saved is not None:
             return saved
     baselines: dict[str, Baselines] = {}
+    say("measuring the baselines")
+    began = time.perf_counter()
     for name in _measured(plan):
         trivial = _trivial(plan, name)
         baselines[name] = Baselines(trivial=trivial, frozen=_frozen(plan, name, say)).defined()
+    say(f"baselines measured in {duration(time.perf_counter() - began)}")
     contents = {name: each.content() for name, each in baselines.items()}
     distributed.on_first(lambda: run.write_json(run.baselines, contents))
     return baselines

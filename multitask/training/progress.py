@@ -27,7 +27,7 @@ class Progress:
         sentences: sentences that this process has trained on.
         seconds: time spent in steps, without evaluations and checkpoints.
         earlier_seconds: time spent on the run before the last resume.
-        began: the clock at the start of this process, or at its resume.
+        began: the clock (`time.perf_counter`) at the start of this command.
     """
 
     device: torch.device
@@ -71,7 +71,7 @@ class Progress:
         self.trained, self.skipped = Counter(state["trained"]), Counter(state["skipped"])
         self.sentences = state["sentences"] if distributed.rank() == 0 else 0  # saved as a sum
         self.seconds = state["seconds"]
-        self.earlier_seconds, self.began = state["wall_seconds"], time.perf_counter()
+        self.earlier_seconds = state["wall_seconds"]
 
 
 class Stages:

@@ -1,6 +1,5 @@
 """Write report.json at the end of a run, and the predictions, pages and model card with it."""
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from multitask.tasks.bootstrap import intervals
 from multitask.tasks.confusion import confusion
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
+from multitask.training.flags import flags, next_steps, still_improving
 from multitask.training.gradient_conflict import conflict_summary
 from multitask.training.setup import Plan
 from multitask.training.stages import trained_parameters
@@ -60,6 +60,7 @@ def save_results(
                 step,
                 Turns(trained=progress.trained[task], skipped=progress.skipped[task]),
                 trainer.selection.early_stopping.last_stops.get(task),
+                trainer.step,
             )
             tasks[task] = task_result(plan, task, scores, baselines[task], trained=trained)
     training = {
@@ -112,11 +113,13 @@ class Trained:
         selected_step: the step whose weights it uses.
         turns: its turns, trained and skipped.
         stopped_at_step: where it stopped early; None if it did not.
+        last_step: the last step of the run; None for a probe.
     """
 
     selected_step: int
     turns: Turns
     stopped_at_step: int | None = None
+    last_step: int | None = None
 
 
 def task_result(
@@ -129,6 +132,9 @@ def task_result(
     rows = plan.data.splits[task]["dev"].rows
     dev, intervals = dev_results(scores, rows, reader)
     unseen, remarks = None, flags(metric, dev, baselines)
+    if task in config.trained_tasks():
+        remarks += next_steps(task, plan.model.head(task), dev, reader.names)
+        remarks += still_improving(trained.selected_step, trained.last_step)
     if entry.evaluate_only and plan.data.summary[task]["dev"].in_train:
         seen = plan.data.seen[task]["dev"].own
         unseen = unseen_results(scores, rows, reader, seen)
@@ -195,6 +201,7 @@ def run_result(
         **({} if (gpu := gpu_facts(plan.device)) is None else {"gpu": gpu}),
         "precision": precision_name(plan.model.autocast),
         "kernels": plan.model.encoder.kernels,
+        **({"trial": True} if config.trial else {}),
         "processes": distributed.world(),
         "threads": torch.get_num_threads(),
         **training,
@@ -242,19 +249,3 @@ def unseen_results(
     labels, predictions, shown = (column[~seen] for column in columns)
     points = metrics.compute(reader.task_type, (labels, predictions, shown), reader.metrics)
     return {"rows": int((~seen).sum()), **points}
-
-
-def flags(metric: str, dev: Mapping[str, Any], baselines: Baselines) -> list[str]:
-    """Return a remark if the score is undefined, and for each baseline that is not beaten."""
-    remarks = []
-    if math.isnan(dev[metric]):
-        return [f"{metric} is undefined: all scores, or all labels, are alike"]
-    for words, floors in (("frozen-encoder", baselines.frozen), ("trivial", baselines.trivial)):
-        floor = (floors or {}).get(metric)
-        if floor is None:
-            continue
-        if not dev[metric] >= floor:
-            remarks.append(f"below the {words} baseline ({dev[metric]:.3f} < {floor:.3f})")
-        elif words == "trivial" and dev[metric] == floor:
-            remarks.append(f"not above the {words} baseline ({floor:.3f})")
-    return remarks

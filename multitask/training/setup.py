@@ -1,5 +1,6 @@
 """Set up a run in four calls: check the config, load the data, build the model, plan the steps."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -33,6 +34,7 @@ from multitask.models.pretrained import (
     pretrained_tokenizer,
     use_kernels,
 )
+from multitask.reporting.table_formats import duration
 from multitask.training.gradient_surgery import Surgery, build_surgery
 from multitask.training.launcher import check_launcher
 from multitask.training.loss_weights import loss_weights
@@ -101,7 +103,7 @@ def set_up(config: Config, device: torch.device, say: Callable[[str], None] = pr
     Raises UserError if the config does not fit the data, the encoder or the device.
     """
     check(config)
-    data = distributed.first_alone(partial(load_data, config))
+    data = distributed.first_alone(partial(load_data, config, say))
     model = build_model(config, data, device, say)
     return plan(config, model, data, device)
 
@@ -119,14 +121,19 @@ def check(config: Config) -> None:
     check_launcher(config)
 
 
-def load_data(config: Config) -> Data:
+def load_data(config: Config, say: Callable[[str], None] = print) -> Data:
     """Read and tokenize every task's rows. This loads the encoder's tokenizer, not its weights."""
+    say("reading the data")
     readers = label_readers(config)
     check_shared_heads(config, readers)
     check_glue_labels(config, readers)
     tokenizer = cache(partial(pretrained_tokenizer, config))  # not before the data is read
     rows, shared = load_splits(config, readers, tokenizer)
-    return tokenize_splits(config, rows, shared, readers=readers, tokenizer=tokenizer())
+    say(f"tokenizing {sum(len(part) for parts in rows.values() for part in parts.values()):,} rows")
+    began = time.perf_counter()
+    data = tokenize_splits(config, rows, shared, readers=readers, tokenizer=tokenizer())
+    say(f"tokenized in {duration(time.perf_counter() - began)}")
+    return data
 
 
 def build_model(

@@ -1,13 +1,13 @@
 # Tested by tests/commands/test_train.py
 """One run from start to end: config, data, model, sampler, trainer, evaluation, report."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
 import torch
-from tqdm import tqdm
 
 from multitask.config import Config
 from multitask.config.prepare_run_directory import (
@@ -24,6 +24,7 @@ from multitask.config.saved.report_model import RunReport
 from multitask.reporting.model_card import complete_pages
 from multitask.reporting.run_report import terminal_table
 from multitask.training.build_trainer import build_trainer
+from multitask.training.callbacks import Callback
 from multitask.training.checkpoint_repair import mend
 from multitask.training.describe_plan import describe_data
 from multitask.training.frozen_baselines import run_baselines
@@ -35,6 +36,7 @@ from multitask.utils import distributed
 from multitask.utils.device import pick_device
 from multitask.utils.errors import warn
 from multitask.utils.files import replacing
+from multitask.utils.terminal import say as say_now
 from multitask.utils.versions import git_revision
 
 
@@ -44,26 +46,28 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     discard: bool = False,
-    say: Callable[[str], None] = tqdm.write,
+    callbacks: Sequence[Callback] = (),
+    say: Callable[[str], None] = say_now,
+    began: float | None = None,
 ) -> Path:
-    """Train, evaluate and report one run; return its directory.
+    """Train, evaluate and report one run; return its directory, which this process owns meanwhile.
 
-    This process owns the directory from the start to the end. ``discard`` removes the weights at
-    the end.
+    ``discard`` removes the weights at the end. ``callbacks`` are called before checkpoints are
+    saved. ``wall_time_s`` counts from ``began`` on the clock `time.perf_counter`; None: now.
 
     Raises:
         Busy: another process trains in the directory.
         UserError: bad input, or a loss that is not finite.
         Interrupted: a signal stopped the run; it can be resumed.
     """
+    began = time.perf_counter() if began is None else began
     with config.errors_at(("device",)):
         device = pick_device(config.device)
     with distributed.processes(device), ExitStack() as held:
         if distributed.rank() > 0:
             say = _silent
-        run_dir = Path(config.output_dir)
-        run = RunDirectory(run_dir)
-        check = partial(check_directory, run_dir, resume=resume, overwrite=overwrite)
+        run = RunDirectory(Path(config.output_dir))
+        check = partial(check_directory, run.path, resume=resume, overwrite=overwrite)
         distributed.on_first(check)
         distributed.on_first(lambda: held.enter_context(own(run)))
         plan = set_up(as_started(config, run) if resume else config, device, say)
@@ -78,30 +82,35 @@ def train(
                 complete_pages(run)
                 return left
             start_directory(
-                resolved,
-                resume=resume,
-                overwrite=overwrite,
-                held=held,
-                started=checksums(plan),
+                resolved, resume=resume, overwrite=overwrite, held=held, started=checksums(plan)
             )
             mend(run, left.checkpoint)
             return left
 
         left = distributed.on_first(start)
         if left.finished:
-            say(f"{run_dir} is finished: nothing is left to do")
+            say(f"{run.path} is finished: nothing is left to do")
         else:
-            report = _train(plan, resolved, left, resume=resume, say=say)
+            report = _train(
+                plan, resolved, left, resume=resume, callbacks=callbacks, say=say, began=began
+            )
             say(terminal_table(report))
         if discard:
             distributed.on_first(partial(discard_weights, run))
         say(f"for the browser: {run.html_page}")
         say(f"report: {run.markdown_page}")
-    return run_dir
+    return run.path
 
 
 def _train(
-    plan: Plan, config: Config, left: Left, *, resume: bool, say: Callable[[str], None]
+    plan: Plan,
+    config: Config,
+    left: Left,
+    *,
+    resume: bool,
+    callbacks: Sequence[Callback],
+    say: Callable[[str], None],
+    began: float,
 ) -> RunReport:
     """Train from the first step or a checkpoint, save the results and return report.json.
 
@@ -117,7 +126,8 @@ def _train(
         distributed.on_first(lambda: save_encoder(plan, run))
     baselines = run_baselines(plan, run, resume, say)
     distributed.on_first(run.unseal_log)
-    trainer = build_trainer(plan, run.path, say)
+    trainer = build_trainer(plan, run.path, say, callbacks)
+    trainer.progress.began = began
     revision = git_revision()  # now: the working tree may change while the run trains
     with closing(trainer.log):
         torch.manual_seed(config.seed + distributed.rank())  # each rank: other dropout masks

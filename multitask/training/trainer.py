@@ -1,5 +1,6 @@
 """The training loop: steps, evaluations, stages."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field
@@ -205,8 +206,11 @@ class Trainer:
     def _evaluation_due(self) -> bool:
         if self.step == self.progress.evaluated_at:
             return False
-        every = self.plan.config.training.eval_steps or self.stages.now.sampler.steps_per_epoch
-        return self.in_stage % every == 0 or self.in_stage >= self.stages.now.steps
+        stage, config = self.stages.now, self.plan.config
+        every = config.training.eval_steps or stage.sampler.steps_per_epoch
+        if config.trial and config.training.eval_steps is None:
+            every = math.ceil(stage.steps / 2)
+        return self.in_stage % every == 0 or self.in_stage >= stage.steps
 
     def _interrupt(self) -> None:
         self.interrupted = True

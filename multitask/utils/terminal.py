@@ -58,6 +58,14 @@ def escape_output() -> None:
                 setattr(sys, name, Printed(stream, bars=name == "stderr"))
 
 
+def say(line: str) -> None:
+    """Print a line on stdout above the progress bars, at once, also into a pipe or a file."""
+    from tqdm import tqdm
+
+    tqdm.write(line)
+    sys.stdout.flush()
+
+
 @contextlib.contextmanager
 def silent_stderr() -> Iterator[None]:
     """Drop what libraries print on stderr without Python, such as the backtrace of a panic."""

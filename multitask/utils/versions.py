@@ -23,7 +23,9 @@ def program_name() -> str:
 
 
 def command_line() -> str:
-    """Return the command of this process, quoted for a shell."""
+    """Return the command of this process, quoted for a shell; a notebook has none."""
+    if hasattr(sys, "ps1"):  # set by IPython, too
+        return "an interactive session of Python"
     if program_name() == SCRIPT:
         return shlex.join([SCRIPT, *sys.argv[1:]])
     return shlex.join(["python", *sys.argv])

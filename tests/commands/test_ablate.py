@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 import torch
 
+import multitask
 import run_multitask
+from multitask.utils.names import KERNELS_VARIABLE
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
@@ -126,3 +128,13 @@ def test_a_second_start_trains_nothing(finished, desk):
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0 and "2 of 2 runs are finished already" in output
     assert {file: file.stat().st_mtime_ns for file in finished.rglob("seed-*.log")} == before
+
+
+def test_python_gets_the_finished_runs(finished, desk, monkeypatch):
+    monkeypatch.delenv(KERNELS_VARIABLE)
+    (finished / "grid.kernels").write_text("torch\n")
+    runs = multitask.ablate(desk / "g.yaml", output=finished, jobs=2)
+    assert runs == {cell: [finished / "cells" / cell / "seed-2"] for cell in CELLS}
+    assert KERNELS_VARIABLE not in os.environ  # the next run of this process has its own choice
+    with pytest.raises(multitask.UserError, match="--jobs: expected a whole number ≥ 1, not 0"):
+        multitask.ablate(desk / "g.yaml", output=finished, jobs=0)

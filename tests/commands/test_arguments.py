@@ -3,7 +3,6 @@
 import argparse
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -36,13 +35,6 @@ def test_a_number_that_is_too_small(number, least):
     message = f"--jobs: expected a whole number ≥ {least}, not {number}"
     with pytest.raises(UserError, match=message):
         arguments.check_number("--jobs", number, least)
-
-
-def test_a_task_that_the_run_lacks():
-    config = SimpleNamespace(tasks={"sst": None, "sts": None})
-    arguments.check_task(Path("runs/a"), config, "sts")
-    with pytest.raises(UserError, match=r"runs/a: no task 'stst' \(did you mean 'sts'\?\)"):
-        arguments.check_task(Path("runs/a"), config, "stst")
 
 
 def settings_of(*given: str):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import multitask
 from tests.support.commands import main
 
 
@@ -27,10 +28,27 @@ def test_check_prints_the_plan_and_writes_nothing(tiny_overrides, capsys):
         "[CLS]",
         "    u ",
         "    v ",
+        "sst: transformers --encoder-only, sentence-transformers, onnx",
+        "sts: onnx",  # the adapter is part of the encoder's layers
+        "one batch of each task, forward and backward",
+        "qqp: 16 rows, loss ",
     ):
         assert words in plan, words
     output = next(o for o in tiny_overrides if o.startswith("output_dir=")).partition("=")[2]
     assert not Path(output).exists()
+
+
+def test_python_gets_the_plan_as_text(tiny_overrides, capsys):
+    assert main("check", "configs/cs224n.yaml", *tiny_overrides) == 0
+    printed = capsys.readouterr().out
+    plan = multitask.check("configs/cs224n.yaml", tiny_overrides)
+    assert printed.endswith(f"{plan}\n") and "steps: 18 planned" in plan
+
+
+def test_check_without_a_dry_run(tiny_overrides, capsys):
+    assert main("check", "configs/cs224n.yaml", "--no-dry-run", *tiny_overrides) == 0
+    plan = capsys.readouterr().out
+    assert "exports" in plan and "forward and backward" not in plan
 
 
 def test_check_shows_both_segments_of_a_cross_encoded_pair(tiny_overrides, capsys):

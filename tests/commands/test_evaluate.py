@@ -2,6 +2,9 @@
 
 import json
 
+import pytest
+
+import multitask
 from tests.support.commands import main
 from tests.support.messages import complaint
 
@@ -31,3 +34,12 @@ def test_evaluate_one_task(course_run, capsys):
     assert main("evaluate", course_run, "--task", "sst") == 0
     assert set(json.loads((course_run / "evaluation-dev.json").read_text())) == {"sst"}
     assert "no task 'sst2'" in complaint(capsys, "evaluate", course_run, "--task", "sst2")
+
+
+def test_python_gets_what_the_file_holds(course_run, capsys):
+    for options, split in (({}, "dev"), ({"task": "sst"}, "dev")):
+        results = multitask.evaluate(str(course_run), **options)
+        assert results == json.loads((course_run / f"evaluation-{split}.json").read_text())
+    assert not capsys.readouterr().out
+    with pytest.raises(multitask.UserError, match="no task has a labelled test split"):
+        multitask.evaluate(course_run, split="test")

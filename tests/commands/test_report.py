@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import multitask
 import run_multitask
 from tests.conftest import ROOT
 from tests.support.fabricated_run import write_run
@@ -86,3 +87,19 @@ def test_bad_input_is_answered_in_one_line(runs, tmp_path, capsys):
     assert "file is a file: choose another" in complaint(
         capsys, runs[0], "--output", tmp_path / "file"
     )
+
+
+def test_python_gets_the_table_and_what_is_written(runs, tmp_path, capsys):
+    assert run_multitask.main(["report", *map(str, runs)]) == 0
+    printed = capsys.readouterr().out
+    made = multitask.report(runs)
+    assert printed.startswith(f"{made!r}\n") and made.files == []
+    made = multitask.report(map(str, runs), "max", output=tmp_path / "out")
+    assert {file.name for file in made.files} == {
+        path.name for path in (tmp_path / "out").iterdir()
+    }
+    assert json.loads((tmp_path / "out" / "comparison.json").read_text()) == made.comparison
+    assert not capsys.readouterr().out
+    for wrong in (str(runs[0]), []):
+        with pytest.raises(multitask.UserError, match="runs: expected"):
+            multitask.report(wrong)

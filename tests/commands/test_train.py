@@ -2,14 +2,18 @@
 
 import csv
 import json
+import time
 from pathlib import Path
 
 import filelock
 import numpy as np
 import pytest
 
+from multitask.config import load_config
 from multitask.config.run_directory import load_lines
+from multitask.training.train_run import train
 from tests.support.commands import main
+from tests.support.run_files import report_of
 
 COURSE_HEADERS = {
     "sst": "id \t Predicted_Sentiment ",
@@ -77,6 +81,13 @@ def test_frozen_encoder_run_trains_heads_only(tiny_overrides, capsys):
     assert main("configs/cs224n.yaml", *tiny_overrides, "encoder.freeze=true") == 0
     output = capsys.readouterr().out
     assert "sts: nothing to train" in output
+
+
+def test_the_wall_time_counts_from_the_start_of_the_command(tiny_overrides, tmp_path):
+    changes = [*tiny_overrides, "training.max_steps=1", "training.frozen_baseline=false"]
+    config = load_config("configs/cs224n.yaml", changes)
+    train(config, say=lambda line: None, began=time.perf_counter() - 1000)
+    assert report_of(tmp_path / "run")["wall_time_s"] > 1000
 
 
 # --- the run directory ---

@@ -1,8 +1,13 @@
 """What one model alone cannot check: names of methods, and of other tasks."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from multitask.config import load_config
+from multitask.config.checks import check_task
+from multitask.utils.errors import UserError
 from tests.support.messages import refusal
 
 
@@ -153,3 +158,10 @@ def test_course_files_that_are_one_file_on_some_disks(first, second, files):
     files(a=f"tasks: {{a: {{{task.format(first)}}}, b: {{{task.format(second)}}}}}\n")
     message = f"a and b would both write {second}-dev-output.csv, which some disks take for {first}"
     assert f"a.yaml:1: tasks.b.course_file.name: {message}-dev-output.csv" == refusal("a.yaml")
+
+
+def test_a_task_that_the_run_lacks():
+    config = SimpleNamespace(tasks={"sst": None, "sts": None})
+    check_task(Path("runs/a"), config, "sts")
+    with pytest.raises(UserError, match=r"runs/a: no task 'stst' \(did you mean 'sts'\?\)"):
+        check_task(Path("runs/a"), config, "stst")

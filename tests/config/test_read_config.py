@@ -51,3 +51,28 @@ def test_a_path_that_is_not_utf_8_is_refused_before_a_run_is_saved_with_it(
         file, overrides = Path(os.fsdecode(b"caf\xe9.yaml")), overrides[:1]
     message = refusal(file, *overrides)
     assert f" {key}" in message and r"\udce9" in message and "is not UTF-8" in message
+
+
+def test_a_dict_is_a_config_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = {"extends": "cs224n.yaml", "output_dir": Path("runs/a"), "training": {"epochs": 1}}
+    config = load_config(source, ["seed=3"])
+    overrides = ["output_dir=runs/a", "training.epochs=1", "seed=3"]
+    assert config.dump() == load_config(ROOT / "configs" / "cs224n.yaml", overrides).dump()
+    assert source["extends"] == "cs224n.yaml"  # as it was
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"training": {"lrr": 1}}, "config: training.lrr: "),
+        ({"training": {"lr": "fast"}}, "config: training.lr: "),
+        ({"tasks": {"ssst": None}}, "config: tasks.ssst: no such task to leave out"),
+        ({"extends": "none.yaml"}, "config: extends: no such file: none.yaml"),
+        ({"output_dir": ""}, "config: output_dir: missing: name the directory of the run"),
+    ],
+)
+def test_a_mistake_in_a_dict(change, message):
+    with pytest.raises(UserError) as caught:
+        load_config({"extends": "cs224n.yaml", "output_dir": "runs/a", **change})
+    assert str(caught.value).startswith(message)

@@ -108,3 +108,9 @@ def test_a_batch_size_of_the_defaults_is_no_contradiction(config):
         config(SAME_ROWS), ["defaults.batch_size=4", "tasks.host.batch_size=8"]
     ).tasks
     assert (tasks["host"].batch_size, tasks["guest"].batch_size) == (8, 4)
+
+
+def test_a_saved_config_is_read_again_if_the_host_alone_names_its_rows(config, tmp_path):
+    made = load_config(config(SAME_ROWS), ["tasks.host.max_rows=5", "tasks.host.batch_size=8"])
+    (tmp_path / "saved.yaml").write_text(made.dump())
+    assert load_config(tmp_path / "saved.yaml").resolved() == made.resolved()

@@ -265,3 +265,28 @@ def test_overrides_as_the_content_of_a_file_give_the_same_values(files):
     files(base="seed: 1\ntasks: {sst: {head: {name: b, other: 1}}}\n")
     files(over=dump_yaml({"extends": "base.yaml", **values}))
     assert load_tree("over.yaml").value == load_tree("base.yaml", overrides).value
+
+
+def test_a_null_that_some_tasks_replace_is_refused(tmp_path):
+    file = tmp_path / "some.yaml"
+    file.write_text(
+        "defaults: {data: {test: z}}\n"
+        "tasks: {a: {data: {test: x}}, b: {data: {test: null}}, c: {data: {dev: y}}}\n"
+    )
+    message = r"no effect on a with their own data.test: set also tasks.a.data.test$"
+    with pytest.raises(UserError, match=message):
+        load_tree(file, ["defaults.data.test=null"])
+    both = load_tree(file, ["defaults.data.test=null", "tasks.a.data.test=null"])
+    assert [task["data"]["test"] for task in both.value["tasks"].values()] == [None] * 3
+    given = load_tree(file, ["defaults.data.test=w"]).value["tasks"]  # fills in where none is named
+    assert [given[name]["data"]["test"] for name in "abc"] == ["x", None, "w"]
+
+
+def test_an_override_is_known_in_the_task_and_in_the_defaults(tmp_path):
+    file = tmp_path / "own.yaml"
+    file.write_text("training: {lr: 1}\ntasks: {a: {size: 1}, b: {}}\n")
+    tree = load_tree(file, ["training.epochs=2", "defaults.length=3", "tasks.a.size=2"])
+    known = [("training", "epochs"), ("tasks", "b", "length"), ("tasks", "a", "size")]
+    assert all(map(tree.is_overridden, known))
+    unknown = [("training", "lr"), ("training", "x"), ("tasks", "b", "size")]
+    assert not any(map(tree.is_overridden, unknown))

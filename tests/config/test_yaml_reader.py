@@ -3,12 +3,14 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitask.config.yaml_merge import load_tree, read_override
-from multitask.config.yaml_reader import dump_override, dump_yaml
+from multitask.config.yaml_reader import dump_override, dump_yaml, node_of
+from multitask.utils.errors import UserError
 from tests.support.messages import tree_refusal
 
 
@@ -206,3 +208,30 @@ def test_a_key_is_the_text_as_written(tmp_path):
     file = tmp_path / "a.yaml"
     file.write_text("007: a\n5E2: b\n1.50: c\ntrue: d\n+1: e\n")
     assert list(load_tree(file).value) == ["007", "5E2", "1.50", "true", "+1"]
+
+
+def test_values_of_python_are_those_of_yaml():
+    values = {"a": {1: (1, 2.5)}, "b": Path("x/y"), "c": [True, None, "1e5"], "d": np.float64(0.5)}
+    plain = node_of(values, "config").plain()
+    assert plain == {"a": {"1": [1, 2.5]}, "b": "x/y", "c": [True, None, "1e5"], "d": 0.5}
+    assert type(plain["d"]) is float and type(plain["c"][0]) is bool
+
+
+LOOP: dict = {}
+LOOP["a"] = LOOP
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"a": {"b": [1, np.arange(2)]}}, "config: a.b.1: expected text, a number, a list or a di"),
+        ({"a": {True: 1}}, "config: a: a key must be a word, not True"),
+        ({(1, 2): 1}, "config: a key must be a word, not (1, 2)"),
+        ({"a": "\udcff"}, "config: a: half a character (U+DCFF) is in a text"),
+        (LOOP, "config: a: a value contains itself, or is nested too deeply"),
+    ],
+)
+def test_values_that_yaml_has_not(values, message):
+    with pytest.raises(UserError) as caught:
+        node_of(values, "config")
+    assert str(caught.value).startswith(message)

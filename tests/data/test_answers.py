@@ -99,7 +99,7 @@ def test_rows_without_the_column_are_dropped_and_a_test_set_may_lack_answers(rea
     ],
 )
 def test_bad_answers_are_told_by_file_and_row(read, answers, message):
-    with pytest.raises(UserError, match=r"qa\.jsonl, row 2 \(id b\): .*" + message):
+    with pytest.raises(UserError, match=r"qa\.jsonl, line 2, row 2 \(id b\): .*" + message):
         read([{**ROW, "answers": MAN}, {**ROW, "id": "b", "answers": answers}])
 
 
@@ -149,7 +149,7 @@ def test_a_question_that_fills_the_input_is_refused(tiny_encoder):
     rows = made_rows("the big cat", "the dog", 0, 3)
     tokens = tokenize(rows, tokenizer, max_length=7, characters=True)
     assert (tokens.spans[:, 0] >= 0).sum() == 1
-    with pytest.raises(UserError, match=r"here, row 1: its first text alone has 3 tokens.*\(6\)"):
+    with pytest.raises(UserError, match=r"here, row 1 \(id .*\): its first .* has 3 tok.*\(6\)"):
         tokenize(rows, tokenizer, max_length=6, characters=True)
 
 
@@ -167,7 +167,7 @@ def test_windows_share_stride_tokens_and_hold_the_answer_where_it_fits(tiny_enco
     room, stride = data.draw(st.integers(2, 8)), data.draw(st.integers(1, 7))
     options = {"max_length": room + 5, "characters": True, "stride": stride}
     if stride >= room:
-        with pytest.raises(UserError, match=r"row 1: its first text.* or lower `stride`"):
+        with pytest.raises(UserError, match=r"row 1 \(id \w+\): its first .* or lower `stride`"):
             tokenize(rows, tokenizer, **options)
         return
     tokens = tokenize(rows, tokenizer, **options)

@@ -153,7 +153,7 @@ def test_a_broken_row_is_one_line_with_file_and_row(name, config, tmp_path):
     with pytest.raises(UserError, match=message) as raised:
         read(config(dev="bad.jsonl"))
     said = str(raised.value)
-    assert said.startswith(f"{tmp_path / 'bad.jsonl'}, row 2") and "\n" not in said
+    assert said.startswith(f"{tmp_path / 'bad.jsonl'}, line 2, row 2") and "\n" not in said
 
 
 LABELS = {
@@ -185,7 +185,7 @@ def test_labels_that_count_from_1_are_noticed_by_all_rows(name, config, tmp_path
 def test_an_empty_cell_of_a_column_is_named(config, tmp_path):
     rows = [{"context": "where ?", **dict(zip(COLUMNS, ENDINGS[0], strict=True)), "label": 0}]
     write_csv(tmp_path / "bad.csv", [*rows, {**rows[0], "two": ""}])
-    with pytest.raises(UserError, match=r"bad.csv, row 2: two is (empty|no text)"):
+    with pytest.raises(UserError, match=r"bad.csv, line 3, row 2: two is (empty|no text)"):
         read(config(dev="bad.csv", choices=COLUMNS))
 
 

@@ -130,8 +130,8 @@ def test_a_wrong_vector_names_file_and_row(split, cell, shown, tmp_path):
     write(tmp_path, [*VECTORS, cell], "other.jsonl")
     result = refusal(read, tmp_path, data | NAMED | {split: "other.jsonl"}, split)
     assert result.replace("'", "").startswith(
-        f"{tmp_path}/other.jsonl, row 5 (id 4): label is {shown}: expected 3 numbers, 0 or 1: one "
-        "per class".replace("'", "")
+        f"{tmp_path}/other.jsonl, line 5, row 5 (id 4): label is {shown}: expected 3 numbers, 0 "
+        "or 1: one per class".replace("'", "")
     )
 
 

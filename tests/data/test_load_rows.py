@@ -82,7 +82,7 @@ def test_label_that_is_no_class_names_file_and_row(label, split, tmp_path):
     message = f"label is '{label}': expected one of 0, 1 (`data.labels` gives others a meaning)"
     hint = f'; if it means \'no label\', set `data.unlabelled: ["", "{label}"]`'
     message += hint if split == "test" or label == "-1" else ""
-    assert error == f"{tmp_path / split}.csv, row 2 (id x7): {message}"
+    assert error == f"{tmp_path / split}.csv, line 3, row 2 (id x7): {message}"
 
 
 @pytest.mark.parametrize("label", ["5.1", "-0.1", "high", "nan", "inf", "1_1", "٤", "0x1", "1,5"])
@@ -90,7 +90,7 @@ def test_number_out_of_range_names_file_and_row(label, tmp_path):
     (tmp_path / "train.csv").write_text(f'id,sentence,label\n1,a,5\n2,b,"{label}"\n')
     config = make(tmp_path, {"label_range": [0, 5]}, "regression")
     error = refusal(load_rows, config, "t", "train", label_reader(config, "t", task_type("number")))
-    assert error.startswith(f"{tmp_path / 'train.csv'}, row 2 (id 2): label is ")
+    assert error.startswith(f"{tmp_path / 'train.csv'}, line 3, row 2 (id 2): label is ")
     assert error.endswith("expected a number from 0 to 5")
 
 
@@ -178,10 +178,10 @@ def test_a_list_or_an_object_where_one_value_belongs(value, key, tmp_path):
     config = make(tmp_path, {"train": "train.jsonl"})
     if key == "label":
         error = refusal(label_reader, config, "t", task_type("class"))
-        assert "train.jsonl, row 2: label is a list or an object" in error
+        assert "train.jsonl, line 2, row 2: label is a list or an object" in error
     else:
         error = refusal(load_rows, config, "t", "train", BINARY)
-        assert "train.jsonl, row 2: sentence is no text: " in error
+        assert "train.jsonl, line 2, row 2: sentence is no text: " in error
 
 
 def test_a_dev_label_that_train_does_not_have_is_an_error(tmp_path):
@@ -312,7 +312,8 @@ def test_half_a_list_is_refused_with_file_and_row(cell, tmp_path):
     config = make(tmp_path, {"id": None, "labels": [0, 2, 6, 10]}, "multi_label")
     reader = label_reader(config, "t", task_type("labels"))
     error = refusal(load_rows, config, "t", "train", reader)
-    assert error.startswith(f"{tmp_path / 'train.csv'}, row 5 (id 4): label is {cell!r}: expected")
+    where = f"{tmp_path / 'train.csv'}, line 6, row 5 (id 4)"
+    assert error.startswith(f"{where}: label is {cell!r}: expected")
 
 
 @pytest.mark.parametrize("kind", ["class", "binary", "number"])

@@ -1,14 +1,13 @@
-"""The held-out slice of the training rows, and the fixed subset."""
+"""The held-out slice of the training rows."""
 
 from collections import Counter
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitask.data.overlap import row_key
-from multitask.data.splits import held_out, subset
+from multitask.data.splits import held_out
 from multitask.tasks.rows import Rows
 
 
@@ -76,18 +75,3 @@ def test_holdout_is_drawn_at_random_but_always_the_same():
     assert 350 < np.mean(held) < 650  # from all over the file
     np.random.seed(5)
     assert [int(name) for name in split(rows, 0.1)[1].ids] == held
-
-
-@pytest.mark.parametrize(("size", "expected"), [(1, 1), (7, 7), (50, 50), (51, 50)])
-def test_subset_is_fixed_and_in_file_order(size, expected):
-    rows = rows_of(*(f"w{i}" for i in range(50)), labels=list(range(50)))
-    rows.unlabelled_dropped = 2
-    taken = subset(rows, size)
-    numbers = taken.labels.tolist()
-    assert len(taken) == expected
-    assert numbers == sorted(set(numbers))
-    assert taken.unlabelled_dropped == 2
-    assert subset(rows, size).ids == taken.ids
-    if size == 7:
-        assert numbers != list(range(7))  # not the head of the file
-        assert set(numbers) <= set(subset(rows, 20).labels.tolist())

@@ -117,12 +117,12 @@ def test_rows_without_tags_are_dropped_and_counted_and_a_test_set_is_left_unlabe
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"ner_tags": ["O"]}, r"ner-train\.jsonl, row 3 \(id 2\): 2 words, but 1 tags"),
+        ({"ner_tags": ["O"]}, r"ner-train\.jsonl, line 3, row 3 \(id 2\): 2 words, but 1 tags"),
         (
             {"ner_tags": ["O", "B-DOG"]},
             r"row 3 \(id 2\): the tag of 'cat' is 'B-DOG': expected one of O, B-PER",
         ),
-        ({"tokens": []}, r"ner-train\.jsonl, row 3: tokens is an empty list: leave the row out"),
+        ({"tokens": []}, r"ner-train\.jsonl, line 3, row 3: tokens is an empty list: leave"),
         ({"tokens": "a cat"}, "row 3: tokens is 'a cat': expected a list of words"),
         ({"tokens": ["a", None]}, r"row 3: tokens is \['a', None\]: expected a list of words"),
         ({"ner_tags": "O O"}, r"row 3 \(id 2\): ner_tags is 'O O': expected a list of tags"),

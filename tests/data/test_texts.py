@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multitask.data.texts import distinct_texts, problem_of
+from multitask.data.texts import distinct_texts, problem_of, sample
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
@@ -37,3 +37,19 @@ def test_nothing_left_is_an_error():
 )
 def test_a_text_that_cannot_be_used(text, problem):
     assert problem_of(text) == problem
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1, 1), (7, 7), (50, 50), (51, 50), (None, 50)])
+def test_a_sample_is_fixed_and_in_file_order(size, expected):
+    every = rows("file", *((f"w{i}",) for i in range(50)))
+    every.labels = np.arange(50)
+    every.unlabelled_dropped = 2
+    taken = sample(every, size)
+    numbers = taken.labels.tolist()
+    assert len(taken) == expected
+    assert numbers == sorted(set(numbers))
+    assert taken.unlabelled_dropped == 2
+    assert sample(every, size).ids == taken.ids
+    if size == 7:
+        assert numbers != list(range(7))  # not the head of the file
+        assert set(numbers) <= set(sample(every, 20).labels.tolist())

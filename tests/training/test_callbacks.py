@@ -3,16 +3,25 @@
 The metric log, TensorBoard and checkpoints are tested elsewhere.
 """
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from multitask.config import load_config
 from multitask.models.encoders.bitlinear import bit_layers
 from multitask.training.build_trainer import build_trainer
-from multitask.training.callbacks import BitLinearStrength, Callback, GradientConflict, ProgressBar
+from multitask.training.callbacks import (
+    BitLinearStrength,
+    Callback,
+    GradientConflict,
+    ProgressBar,
+    ProgressLines,
+)
 from multitask.training.checkpoint_save_restore import Checkpoints
 from multitask.training.metric_log import MetricLog
 from multitask.training.setup import set_up
+from multitask.training.step import Stepped
 from tests.conftest import ROOT
 from tests.support.run_files import events
 
@@ -82,7 +91,7 @@ def test_the_end_is_told_after_an_error_too(make):
 
 def test_a_run_has_the_callbacks_that_its_config_asks_for(make):
     plain = [type(one) for one in make().callbacks]
-    assert plain == [MetricLog, ProgressBar, Checkpoints]
+    assert plain == [MetricLog, ProgressBar, ProgressLines, Checkpoints]
     more = make("training.conflict_steps=2", "encoder.bitlinear={gradual: 0.5}").callbacks
     assert {type(one) for one in more} - set(plain) == {BitLinearStrength, GradientConflict}
     assert type(more[0]) is MetricLog and type(more[-1]) is Checkpoints
@@ -107,3 +116,33 @@ def test_conflict_is_measured_between_the_tasks_that_train(make, tmp_path):
     assert [line["step"] for line in lines] == [2, 4]
     assert set(lines[0]["cosines"]["all"]) == {"sst-qqp", "sst-sts", "qqp-sts"}
     assert set(lines[1]["cosines"]["all"]) == {"qqp-sts"}  # sst has stopped
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    """The lines of a run of 100 steps of 8 rows and 10 seconds each, after step 20."""
+
+    def lines(terminal):
+        monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: terminal))
+        now, said = [0.0], []
+        callback = ProgressLines(said.append, lambda: now[0])
+        trainer = SimpleNamespace(step=20, stages=SimpleNamespace(total_steps=100))
+        callback.on_start(trainer)
+        for step in range(21, 28):
+            now[0] += 10
+            trainer.step, task = step, "sst" if step % 2 else "qqp"
+            callback.on_step(trainer, [task], Stepped(losses={task: step / 10}, rows={task: 8}))
+        return said
+
+    return lines
+
+
+def test_without_a_terminal_a_line_every_30_seconds(lines):
+    assert lines(terminal=False) == [
+        "step 23/100: loss sst 2.300  qqp 2.200; 0.8 rows/s, 12 min 50 s left",
+        "step 26/100: loss sst 2.500  qqp 2.600; 0.8 rows/s, 12 min 20 s left",
+    ]
+
+
+def test_on_a_terminal_the_bar_is_enough(lines):
+    assert lines(terminal=True) == []

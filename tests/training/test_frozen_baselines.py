@@ -39,7 +39,9 @@ def test_trivial_and_frozen_scores_of_every_task_are_saved(planned, run):
     plan, said = planned(), []
     actual = run_baselines(plan, run, False, said.append)
     assert json.loads(run.baselines.read_text()) == contents(actual)
-    assert said == [f"baseline: {task}'s head on the frozen encoder" for task in TASKS]
+    first, *between, last = said
+    assert first == "measuring the baselines" and last.startswith("baselines measured in ")
+    assert between == [f"baseline: {task}'s head on the frozen encoder" for task in TASKS]
     # as often as any label, the first of train: on 12 dev rows labelled 0 1 2 3 4 0 1 ...
     assert actual["sst"].trivial["accuracy"] == pytest.approx(3 / 12)
     # the cosine has nothing to train: its baseline is the model before the first step

@@ -31,6 +31,9 @@ def test_time_goes_on_where_the_session_before_ended():
     resumed = Progress(CPU)
     resumed.load_state_dict(saved)
     assert saved["wall_seconds"] <= resumed.wall_seconds() < saved["wall_seconds"] + 10
+    begun = Progress(CPU, began=resumed.began - 50)  # the command began 50 seconds before
+    begun.load_state_dict(saved)
+    assert begun.wall_seconds() >= saved["wall_seconds"] + 50
     counters = {key: value for key, value in resumed.state_dict().items() if key != "wall_seconds"}
     assert counters == {key: value for key, value in saved.items() if key != "wall_seconds"}
     resumed.count(["a"], Stepped(losses={"a": 1.0}))

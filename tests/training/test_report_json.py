@@ -1,7 +1,5 @@
 """The entries of report.json against scikit-learn, and the files that a run saves at its end."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -10,13 +8,11 @@ from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 from multitask.config import load_config
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import Baselines
 from multitask.inference.scoring import Scores
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from multitask.training.report_json import (
     dev_results,
-    flags,
     save_task_predictions,
     unseen_results,
 )
@@ -55,27 +51,6 @@ def test_unseen_results_leave_out_the_rows_that_training_has_seen(scored):
     left = [i for i in range(40) if i not in (0, 7)]
     expected = accuracy_score(rows.labels[left], scores.predictions[left])
     assert actual["rows"] == 38 and actual["accuracy"] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("dev", "frozen", "trivial", "expected"),
-    [
-        (0.7, 0.6, 0.5, []),
-        (0.55, 0.6, 0.5, ["below the frozen-encoder baseline (0.550 < 0.600)"]),
-        (0.5, None, 0.5, ["not above the trivial baseline (0.500)"]),
-        (0.6, 0.6, None, []),
-        (
-            math.nan,
-            0.6,
-            0.5,
-            ["accuracy is undefined: all scores, or all labels, are alike"],
-        ),
-    ],
-)
-def test_a_flag_for_each_baseline_that_is_not_reached(dev, frozen, trivial, expected):
-    measured = None if frozen is None else {"accuracy": frozen}
-    baselines = Baselines(trivial={"accuracy": trivial}, frozen=measured)
-    assert flags("accuracy", {"accuracy": dev}, baselines) == expected
 
 
 def test_all_splits_but_train_are_scored_and_saved(tiny_overrides, tmp_path):

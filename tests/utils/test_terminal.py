@@ -7,7 +7,7 @@ import sys
 import pytest
 from tqdm import tqdm
 
-from multitask.utils.terminal import escape_output, without_controls
+from multitask.utils.terminal import escape_output, say, without_controls
 
 TEXT = "très bon 😀 \udc80"
 CONTROLS = [
@@ -77,3 +77,12 @@ def test_progress_bars_move_and_their_titles_do_not(monkeypatch):
     assert shown.count("\x1b[A") == plain.getvalue().count("\x1b[A") > 0
     assert shown.count("\r") == plain.getvalue().replace("c\rd", "cd").count("\r") > 0
     assert "a\\u001bb" in shown and "c\\u000dd" in shown
+
+
+def test_a_line_is_out_at_once(monkeypatch):
+    """A pipe would keep it until its buffer is full."""
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", stream)
+    say("step 3/9")
+    assert raw.getvalue() == b"step 3/9\n"

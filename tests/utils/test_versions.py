@@ -4,6 +4,7 @@ import importlib.metadata
 import platform
 import re
 import subprocess
+import sys
 
 from multitask.utils import versions
 
@@ -36,3 +37,15 @@ def test_there_is_none_outside_git_and_without_git(monkeypatch):
 
         monkeypatch.setattr(subprocess, "run", fail)
         assert versions.git_revision() is None
+
+
+def test_the_command_is_what_was_typed(monkeypatch):
+    for given, expected in (
+        (["run_multitask.py", "a b.yaml"], "python run_multitask.py 'a b.yaml'"),
+        (["/venv/bin/multitask", "a.yaml"], "multitask a.yaml"),
+        (["study.py"], "python study.py"),
+    ):
+        monkeypatch.setattr(sys, "argv", given)
+        assert versions.command_line() == expected
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    assert versions.command_line() == "an interactive session of Python"

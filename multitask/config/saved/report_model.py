@@ -147,6 +147,7 @@ class RunReport(Saved):
     kernels: str = "torch"
     processes: int | None = None
     threads: int | None = None
+    trial: bool = False  # few rows and epochs (`train --try`)
     probe: bool = False  # the heads were trained alone, on the frozen encoder
     git_revision: str | None = None
     wall_time_s: Number = 0.0

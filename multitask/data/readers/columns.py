@@ -8,6 +8,7 @@ from typing import Any
 from multitask.config import Config, DataConfig
 from multitask.config.yaml_reader import KeyPath
 from multitask.data.readers import hub
+from multitask.data.readers.places import PlacedColumns, place_of
 from multitask.data.readers.tables import FORMATS, joined, read_table
 from multitask.tasks.label_reader import canonical, is_missing
 from multitask.utils.errors import UserError, no_file, suggest
@@ -43,10 +44,10 @@ def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list]
             raise config.error((*path, "dev_share"), message)
     if len(chosen) == count:
         return columns, source
-    return {name: [values[i] for i in chosen] for name, values in columns.items()}, source
+    return columns.take(chosen), source
 
 
-def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
+def _every_row(config: Config, task: str, split: str) -> tuple[PlacedColumns, str]:
     data = config.tasks[task].data
     name = getattr(data, split)
     path = ("tasks", task, "data", split)
@@ -54,7 +55,8 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
         share = ", or take a share of train: `dev_share: 0.1`" if split == "dev" else ""
         raise config.error(path, f"the task has no {split} data: name it as `{split}:`{share}")
     if data.format in ("disk", "hub"):
-        return hub.load_columns(config, task, name), f"{hub.place(config, task)}[{name}]"
+        source = f"{hub.place(config, task)}[{name}]"
+        return joined([(source, hub.load_columns(config, task, name))]), source
     file = config.data_path(name)
     files = files_of(file)
     missing = next((part for part in files or [file] if not part.is_file()), None)
@@ -100,10 +102,10 @@ def column_named(columns: Mapping[str, list], name: str, key: str, source: str) 
         hint = suggest(name, tuple(column for column in columns if column))
         or_none = ", null takes the row's number" if key == "id" else ""
         raise UserError(f"{source}: no column {name!r}{hint}; `data.{key}` names it{or_none}")
-    for row, value in enumerate(columns[name], 1):
+    for row, value in enumerate(columns[name]):
         if isinstance(value, bytes):
             message = "bytes that are not UTF-8: save them as text, or as UTF-8"
-            raise UserError(f"{source}, row {row}: {name} holds {message}")
+            raise UserError(f"{place_of(columns, row, source)}: {name} holds {message}")
     return columns[name]
 
 

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from multitask.data.readers.places import PlacedColumns
 from multitask.utils.errors import UserError
 
 DOCUMENT = "-DOCSTART-"  # a line of CoNLL-2003 that is not a word
@@ -16,6 +17,7 @@ def read_conll(text: str, file: Path, word: str, tag: str) -> dict[str, list]:
     line if the number of columns changes, or if the file is empty.
     """
     sentences: list[list[list[str]]] = [[]]
+    lines: list[int] = []  # the first line of each sentence
     width = None
     for number, line in enumerate(text.split("\n"), 1):
         cells = re.split(r"[ \t]+", line.strip(" \t\r"))
@@ -26,6 +28,8 @@ def read_conll(text: str, file: Path, word: str, tag: str) -> dict[str, list]:
             message = f"{len(cells)} columns, but {width} in the lines before"
             raise UserError(f"{file}, line {number}: {message}")
         width = len(cells)
+        if not sentences[-1]:
+            lines.append(number)
         sentences[-1].append(cells)
     filled = [sentence for sentence in sentences if sentence]
     if not filled:
@@ -33,4 +37,4 @@ def read_conll(text: str, file: Path, word: str, tag: str) -> dict[str, list]:
     columns = {word: [[cells[0] for cells in sentence] for sentence in filled]}
     if width != 1:
         columns[tag] = [[cells[-1] for cells in sentence] for sentence in filled]
-    return columns
+    return PlacedColumns.of(columns, str(file), lines)

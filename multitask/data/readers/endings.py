@@ -10,6 +10,7 @@ from typing import Any
 
 from multitask.config import DataConfig
 from multitask.data.readers.columns import column_named, text_of
+from multitask.data.readers.places import place_of
 from multitask.data.texts import problem_of
 from multitask.tasks.label_reader import is_missing, label_text
 from multitask.tasks.list_cells import list_in
@@ -27,7 +28,7 @@ def read_endings(
     of endings than the first one.
     """
     rows: list[tuple[str, ...]] = []
-    for number, cells in enumerate(_cells(data, columns, source), 1):
+    for number, cells in enumerate(_cells(data, columns, source)):
         try:
             endings = _texts(data, cells)
             if len(endings) < 2:
@@ -35,7 +36,7 @@ def read_endings(
             if rows and len(endings) != len(rows[0]):
                 raise ValueError(f"{len(endings)} endings, but row 1 has {len(rows[0])}")
         except ValueError as error:
-            raise UserError(f"{source}, row {number}: {error}") from None
+            raise UserError(f"{place_of(columns, number, source)}: {error}") from None
         rows.append(endings)
     return rows
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from multitask.config import Config, DataConfig
 from multitask.data.readers.parquet import arrow_columns, arrow_features, parquet_features
+from multitask.data.readers.places import place_of
 from multitask.data.readers.separated import SEPARATORS
 from multitask.data.readers.tables import joined, read_table
 from multitask.tasks.label_reader import label_text
@@ -211,7 +212,7 @@ def _numbered(table: dict[str, list], builder: Any, source: str) -> dict[str, li
                 if number is None:
                     message = f"{name} is {cell!r:.60}: expected one of {', '.join(feature.names)}"
                     alike = looks_like(text, feature.names)
-                    raise UserError(f"{source}, row {row + 1}: {message}{alike}")
+                    raise UserError(f"{place_of(table, row, source)}: {message}{alike}")
                 table[name][row] = number
     return table
 

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from multitask.config import DataConfig
+from multitask.data.readers.places import PlacedColumns
 from multitask.tasks.label_reader import canonical
 from multitask.utils.errors import UserError
 from multitask.utils.limits import COLUMNS
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escaped surrogate, alone or one of a pair
 
-# the line or row of a record, and the record
-Placed = tuple[str, dict[str, object]]
+# the place of a record in words, its line (0: none), and the record
+Placed = tuple[str, int, dict[str, object]]
 
 
 def read_json_lines(text: str, file: str, data: DataConfig) -> dict[str, list]:
@@ -27,24 +28,27 @@ def read_json_lines(text: str, file: str, data: DataConfig) -> dict[str, list]:
     records = list(_rows(text, file) if is_list else _lines(text, file))
     if not records:
         raise UserError(f"{file}: the file is empty")
-    names = dict.fromkeys(name for _, record in records for name in record)
+    names = dict.fromkeys(name for *_, record in records for name in record)
     if len(names) > COLUMNS:
         raise UserError(f"{file}: {len(names):,} different keys, at most {COLUMNS:,} are read")
     for text_name in (data.text, data.text2, data.text3):
         if text_name in names:
             _check_text(records, text_name, data)
-    return {name: [record.get(name) for _, record in records] for name in names}
+    columns = {name: [record.get(name) for *_, record in records] for name in names}
+    return PlacedColumns.of(columns, file, [] if is_list else [line for _, line, _ in records])
 
 
 def _lines(text: str, file: str) -> Iterator[Placed]:
     for number, line in enumerate(text.split("\n"), 1):  # lines do not end at U+2028
         if line.strip():
-            yield _placed(_parsed(line, file, number), line, f"{file}, line {number}")
+            place = f"{file}, line {number}"
+            yield place, number, _record(_parsed(line, file, number), line, place)
 
 
 def _rows(text: str, file: str) -> Iterator[Placed]:
     for number, value in enumerate(_parsed(text, file), 1):
-        yield _placed(value, text, f"{file}, row {number}")
+        place = f"{file}, row {number}"
+        yield place, 0, _record(value, text, place)
 
 
 def _parsed(text: str, file: str, line: int = 1) -> Any:
@@ -78,20 +82,20 @@ def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, object]:
     return made
 
 
-def _placed(value: Any, text: str, place: str) -> Placed:
-    """Return a record with its place; ``text`` is where it was written."""
+def _record(value: Any, text: str, place: str) -> dict[str, object]:
+    """Return a record that was written in ``text``. Raises UserError if it is none."""
     if not isinstance(value, dict):
         raise UserError(f"{place}: expected an object a line")
     decoded = json.dumps(value, ensure_ascii=False) if SURROGATE.search(text) else ""
     if any("\ud800" <= letter <= "\udfff" for letter in decoded):
         raise UserError(f"{place}: half a letter (a lone surrogate): mend it")
-    return place, value
+    return value
 
 
 def _check_text(records: Sequence[Placed], name: str, data: DataConfig) -> None:
     """Raise UserError if a row that ``data.where`` keeps has no text."""
     wanted = {key: canonical(value) for key, value in (data.where or {}).items()}
-    for place, record in records:
+    for place, _, record in records:
         used = all(canonical(record.get(key)) == value for key, value in wanted.items())
         if used and record.get(name) is None:
             message = f'{name!r} is missing or null: write "" for an empty text'

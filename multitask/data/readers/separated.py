@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from multitask.config import DataConfig
+from multitask.data.readers.places import PlacedColumns
 from multitask.utils.errors import UserError, warn
 
 SEPARATORS = (",", "\t", ";", "|")
@@ -53,7 +54,7 @@ def read_separated(text: str, file: str, declared: str, data: DataConfig) -> dic
     columns: dict[str, list[str]] = {}
     for i, name in enumerate(header):
         columns.setdefault(name, [cells[i] for _, cells in rows])
-    return columns
+    return PlacedColumns.of(columns, file, [line for line, _ in rows])
 
 
 def _check_one_cell(header: list[str], file: str, data: DataConfig) -> None:

@@ -9,6 +9,7 @@ from multitask.data.readers.documents import read_documents
 from multitask.data.readers.json_lines import read_json_lines
 from multitask.data.readers.lines import read_cells, read_lines, read_text
 from multitask.data.readers.parquet import read_parquet
+from multitask.data.readers.places import PlacedColumns
 from multitask.data.readers.separated import read_separated
 from multitask.utils.errors import UserError, reading
 
@@ -45,7 +46,9 @@ def read_table(file: Path, form: str, data: DataConfig, name: str = "") -> dict[
 
 def _read_table(file: Path, form: str, data: DataConfig, name: str) -> dict[str, list]:
     if form == "txt":
-        return {data.text: [line for line in read_lines(file) if line.strip()]}
+        lines = [(n, line) for n, line in enumerate(read_lines(file), 1) if line.strip()]
+        columns = {data.text: [line for _, line in lines]}
+        return PlacedColumns.of(columns, name, [number for number, _ in lines])
     if form in ("csv", "tsv"):
         return read_separated(read_cells(file, name), name, "," if form == "csv" else "\t", data)
     if form == "jsonl":
@@ -62,13 +65,20 @@ def _read_table(file: Path, form: str, data: DataConfig, name: str) -> dict[str,
     return read_parquet(file)
 
 
-def joined(tables: Sequence[tuple[str, Mapping[str, list]]]) -> dict[str, list]:
+def joined(tables: Sequence[tuple[str, Mapping[str, list]]]) -> PlacedColumns:
     """Concatenate the rows of tables, given with their names.
 
     Raises UserError if they do not have the same columns.
     """
+    placed = [
+        table if isinstance(table, PlacedColumns) else PlacedColumns.of(table, name)
+        for name, table in tables
+    ]
     (first, columns), *others = tables
     for name, table in others:
         if set(table) != set(columns):
             raise UserError(f"{name}: its columns are not those of {first}")
-    return {name: [value for _, table in tables for value in table[name]] for name in columns}
+    together = {name: [value for table in placed for value in table[name]] for name in columns}
+    made = PlacedColumns(together)
+    made.parts = [part for table in placed for part in table.parts]
+    return made

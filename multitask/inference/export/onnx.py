@@ -26,14 +26,8 @@ BATCH = 32
 Texts = Sequence[tuple[str, ...]]
 
 
-def export_onnx(parts: Parts, directory: Path) -> None:
-    """Write ``model.onnx`` and the tokenizer into an empty directory.
-
-    Raises UserError for a head, pooling or layers that ONNX cannot represent, and for a missing
-    package.
-    """
-    for package in PACKAGES:
-        optional(package, f"{package} is not installed", "onnx")
+def check_graph(parts: Parts) -> None:
+    """Raise UserError for a head, or layers, that have no ONNX graph of the same scores."""
     if parts.head.takes in ("tokens", "sequence"):
         head = parts.config.tasks[parts.task].head.name
         message = f"tasks.{parts.task}.head: {head} predicts {parts.reader.task_type.predicts}: "
@@ -44,6 +38,17 @@ def export_onnx(parts: Parts, directory: Path) -> None:
             "encoder.bitlinear: ONNX would give other scores, for inputs are rounded to 8 bits: "
         )
         raise UserError(message + "export it with --format ternary")
+
+
+def export_onnx(parts: Parts, directory: Path) -> None:
+    """Write ``model.onnx`` and the tokenizer into an empty directory.
+
+    Raises UserError for a head, pooling or layers that ONNX cannot represent, and for a missing
+    package.
+    """
+    for package in PACKAGES:
+        optional(package, f"{package} is not installed", "onnx")
+    check_graph(parts)
     names = input_names(parts)
     # an example input: all sizes differ, so that the exporter does not take two of them as equal
     endings = {"endings": 5} if parts.chooses else {}

@@ -27,12 +27,7 @@ def export_sentences(parts: Parts, directory: Path) -> None:
     """
     package = "sentence-transformers"
     library = optional("sentence_transformers", f"{package} is not installed", package)
-    parts.check_encoder("sentence-transformers")
-    if parts.pooling_name not in POOLINGS:
-        raise UserError(
-            f"{parts.pooling_key}: {parts.pooling_name}: sentence-transformers has no such "
-            f"pooling, only {', '.join(POOLINGS)}: export it with --format onnx"
-        )
+    check_poolable(parts)
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -41,6 +36,16 @@ def export_sentences(parts: Parts, directory: Path) -> None:
         modules = [transformer, Pooling(parts.encoder.dim, pooling_mode=parts.pooling_name)]
         model = library.SentenceTransformer(modules=[*modules, *_dense(parts)], device="cpu")
         model.save(str(directory), create_model_card=False, safe_serialization=True)
+
+
+def check_poolable(parts: Parts) -> None:
+    """Raise UserError for layers and poolings that `sentence-transformers` has no module for."""
+    parts.check_encoder("sentence-transformers")
+    if parts.pooling_name not in POOLINGS:
+        raise UserError(
+            f"{parts.pooling_key}: {parts.pooling_name}: sentence-transformers has no such "
+            f"pooling, only {', '.join(POOLINGS)}: export it with --format onnx"
+        )
 
 
 def _dense(parts: Parts) -> list[Any]:

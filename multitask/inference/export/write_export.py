@@ -13,7 +13,7 @@ from multitask.config import load_saved_config
 from multitask.data.inputs.base import input_of
 from multitask.inference.export import hugging_face, int8, onnx, sentences
 from multitask.inference.export.export_parts import Parts
-from multitask.models.encoders import BertEncoder
+from multitask.inference.export.formats import check_ternary
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.reporting.model_card import Exported, card
 from multitask.utils.errors import UserError
@@ -195,12 +195,7 @@ def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8
 
 
 def _ternary(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exported:
-    encoder = parts.encoder
-    if not isinstance(encoder, BertEncoder):
-        raise UserError("encoder.name: an encoder of transformers has no ternary layers")
-    if parts.adapter is not None:
-        message = "the file has only the encoder, without the task's adapter: take `onnx`"
-        raise UserError(f"tasks.{parts.base}.adapter: {message}")
+    encoder = check_ternary(parts)
     size = save_ternary(encoder, scratch)
     parts.tokenizer.save_pretrained(scratch)
     texts = [text for row in rows.spread(CHECKED).texts for text in row]

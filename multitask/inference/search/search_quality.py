@@ -15,6 +15,7 @@ import numpy as np
 from multitask.config import DataConfig
 from multitask.data.overlap import row_key, text_sets
 from multitask.data.readers.lines import read_text
+from multitask.data.readers.places import place_of
 from multitask.data.readers.tables import read_table
 from multitask.inference.search.text_index import (
     POINTS_A_LIST,
@@ -88,10 +89,11 @@ def read_questions(file: Path, limit: int = CORPUS_LIMIT) -> Questions:
     asked: list[str] = []
     gold: list[set[int]] = []
     cells = zip(*texts, *keys, columns[LABEL_COLUMN], strict=True)
-    for number, (first, second, query, document, value) in enumerate(cells, 1):
+    for row, (first, second, query, document, value) in enumerate(cells):
         label = canonical(value)
         if label not in ("0", "1", "true", "false", ""):
-            raise UserError(f"{file}, row {number}: {LABEL_COLUMN} is {value!r}: expected 0 or 1")
+            where = place_of(columns, row, str(file))
+            raise UserError(f"{where}: {LABEL_COLUMN} is {value!r}: expected 0 or 1")
         if not first.strip() or not second.strip():
             continue
         if document not in corpus:

@@ -71,14 +71,15 @@ def compare(
     metric instead of the task's.
 
     Raises:
-        UserError: no such group, a run without a report, or runs that were not scored on the same
-            rows by the same metric.
+        UserError: no such group, a run without a report, trials among other runs, or runs that
+            were not scored on the same rows by the same metric.
     """
     names = [group.name for group in groups]
     if baseline not in names:
         raise UserError(f"no group is called {baseline!r}{suggest(baseline, names)}")
     at = names.index(baseline)
     reports = [_reports(group, metrics) for group in groups]
+    _check_trials([run for runs in reports for run in runs])
     tasks, columns, counted = _columns(reports, resamples)
     scored = {task: _scored(column, at) for task, column in columns.items()}
     means = _overall([columns[task] for task in counted])
@@ -155,6 +156,14 @@ def _reports(group: Group, metrics: Mapping[str, str] | None) -> Runs:
     if metrics is not None:
         runs = [(run, _measured_by(metrics, report)) for run, report in runs]
     return sorted(runs, key=lambda run: run[1].seed)
+
+
+def _check_trials(runs: Runs) -> None:
+    """Raise UserError if some runs are trials and others are not."""
+    kinds = {report.trial: run for run, report in runs}
+    if len(kinds) > 1:
+        message = "compare trials only with trials: leave one of the two out"
+        raise UserError(f"{kinds[True]} is a trial (--try), {kinds[False]} is none: {message}")
 
 
 def _measured_by(metrics: Mapping[str, str], report: RunReport) -> RunReport:

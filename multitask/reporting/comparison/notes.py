@@ -23,6 +23,8 @@ def run_notes(runs: Sequence[tuple[Path, RunReport]]) -> list[str]:
             "Rows with the same setting of a task have the same score for it, and the table says "
             "nothing about training tasks together."
         )
+    if any(report.trial for _, report in runs):
+        notes.append("Trials (`--try`): few rows of train and dev, so these scores are no results.")
     selected = [run for run, report in runs if report.selection_split == "dev"]
     if selected:
         notes.append(

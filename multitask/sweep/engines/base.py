@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from multitask.utils.errors import UserError
+
 ENGINES = {
     "local": "multitask.sweep.engines.local:Local",
     "ray": "multitask.sweep.engines.ray:Ray",
@@ -57,6 +59,16 @@ class Settings:
     address: str | None = None
     slurm: Mapping[str, str] = field(default_factory=dict)
     detach: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise UserError for a wrong number."""
+        for option, number in (("--jobs", self.jobs), ("--cpus-per-run", self.cpus)):
+            if number is not None and number < 1:
+                raise UserError(f"{option}: expected a whole number ≥ 1, not {number}")
+        gpus = self.gpus
+        if gpus is not None and not (0 <= gpus <= 1 or (gpus > 1 and float(gpus).is_integer())):
+            message = f"expected a part of one GPU such as 0.5, or a whole number, not {gpus:g}"
+            raise UserError(f"--gpus-per-run: {message}")
 
 
 class Engine(Protocol):

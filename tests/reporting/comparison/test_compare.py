@@ -267,3 +267,14 @@ def test_nan_resamples_are_left_out():
     assert other["difference"]["low"] == pytest.approx(np.percentile([0.1, 0.3], 2.5))
     assert other["difference"]["p"] == pytest.approx(2 / 3)
     assert base["difference"] is None
+
+
+def test_trials_are_compared_with_trials_alone(tmp_path):
+    for name in ("run", "one", "two"):
+        write_run(tmp_path / name, rows=ROWS, lr=name, trial=name != "run")
+    for name in ("one", "two"):
+        edited(tmp_path / name, lambda report: report.update(trial=True))
+    with pytest.raises(UserError, match=r"one is a trial \(--try\), \S*run is none: compare"):
+        compare(group_runs([tmp_path / "run", tmp_path / "one"]), "run")
+    trials = compare(group_runs([tmp_path / "one", tmp_path / "two"]), "one")
+    assert any("Trials" in note for note in trials["notes"])

@@ -1,0 +1,1 @@
+"""The commands as functions: ``train``, ``check``, ``evaluate``, ``report`` and ``ablate``."""

@@ -1,0 +1,159 @@
+"""Rows from Python become Parquet files, which the config of a run names."""
+
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from multitask.config.yaml_merge import Override, Tree
+from multitask.config.yaml_reader import dump_override
+from multitask.utils.errors import UserError, reason_of, suggest
+from multitask.utils.files import replacing
+
+# per task and split a `datasets.Dataset`, a list of dicts, or anything that `pyarrow.table` takes
+Rows = Mapping[str, Mapping[str, Any]]
+SPLITS = ("train", "dev", "test")
+# the formats whose splits are names, not files
+DATA_SETS = ("disk", "hub")
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """The rows of a split as a Parquet file.
+
+    Attributes:
+        task: the task.
+        split: ``train``, ``dev`` or ``test``.
+        content: the bytes of the file.
+    """
+
+    task: str
+    split: str
+    content: bytes
+
+    @property
+    def name(self) -> str:
+        """The file's name, a hash of its content."""
+        return f"{hashlib.sha256(self.content).hexdigest()[:16]}.parquet"
+
+    def settings(self, directory: Path) -> list[Override]:
+        """Return the overrides with which the task reads the file in ``directory``."""
+        values = {self.split: str(directory / self.name)}
+        values |= {"format": "auto", "path": None, "subset": None}
+        if self.split == "dev":
+            values["dev_share"] = None
+        place = f"rows: {self.task}.{self.split}"
+        data = f"tasks.{self.task}.data"
+        return [Override(dump_override(f"{data}.{k}", v), place) for k, v in values.items()]
+
+    def write(self, directory: Path) -> None:
+        """Write the file, unless it is there."""
+        file = directory / self.name
+        if not file.is_file() or file.read_bytes() != self.content:
+            directory.mkdir(parents=True, exist_ok=True)
+            with replacing(file) as made:
+                made.write_bytes(self.content)
+
+
+def row_files(rows: Rows, tree: Tree) -> list[RowFile]:
+    """Convert rows for the tasks of a config.
+
+    Raises UserError for a task or a split that there is not, and for values that are no table.
+    """
+    tasks = tree.value.get("tasks")
+    tasks = tasks if isinstance(tasks, dict) else {}
+    files = []
+    for task, splits in _mapping(rows, "rows", "{task: {split: table}}").items():
+        if task not in tasks:
+            raise UserError(f"rows: no task {task!r}{suggest(str(task), list(tasks))}")
+        place = f"rows: {task}"
+        for split, table in _mapping(splits, place, "{split: table}").items():
+            if split not in SPLITS:
+                raise UserError(f"{place}: expected {', '.join(SPLITS)}, not {split!r}")
+            files.append(RowFile(task, split, parquet_bytes(table, f"{place}.{split}")))
+        _check_others(tasks[task], place, tuple(splits))
+    return files
+
+
+def _mapping(value: Any, place: str, form: str) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise UserError(f"{place}: expected {form}, not {type(value).__name__}")
+    return value
+
+
+def _check_others(task: Any, place: str, given: Sequence[str]) -> None:
+    """Raise UserError if the task's other splits are those of a data set, which are no files."""
+    data = task.get("data") if isinstance(task, dict) else None
+    if not isinstance(data, dict) or data.get("format") not in DATA_SETS:
+        return
+    others = [split for split in SPLITS if split not in given and data.get(split)]
+    if others:
+        message = f"the config takes {' and '.join(others)} from a data set ({data['format']})"
+        raise UserError(f"{place}: {message}: give rows for it too, or set it to null")
+
+
+def parquet_bytes(rows: Any, place: str) -> bytes:
+    """Return rows as a Parquet file, with the class names of a ``datasets.Dataset``.
+
+    Equal columns of equal types give equal bytes. Raises UserError, which names ``place``, for
+    values that do not fit into a table.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    with _one_type(place):
+        table = _arrow_table(rows, place).combine_chunks()
+        sink = pyarrow.BufferOutputStream()
+        pyarrow.parquet.write_table(table, sink)
+    if not table.num_rows:
+        raise UserError(f"{place}: no rows")
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _arrow_table(rows: Any, place: str) -> Any:
+    """Return rows as an Arrow table, whose metadata are those of a ``datasets.Dataset`` or none."""
+    import pyarrow
+
+    datasets = sys.modules.get("datasets")  # else `rows` is none of its objects
+    if datasets and isinstance(rows, datasets.Dataset):
+        table = rows.with_format("arrow")[:]
+        return table.replace_schema_metadata(rows.features.arrow_schema.metadata)
+    if isinstance(rows, list | tuple):
+        rows = _columns(rows, place)
+    if isinstance(rows, Mapping):
+        columns = {}
+        for name, values in rows.items():
+            if not isinstance(name, str):
+                raise UserError(f"{place}: the name of a column is text, not {name!r}")
+            with _one_type(f"{place}: column {name!r}"):
+                columns[name] = pyarrow.table({name: values})[name]
+        rows = columns
+    return pyarrow.table(rows).replace_schema_metadata(None)
+
+
+def _columns(rows: Sequence[Any], place: str) -> dict[Any, list[Any]]:
+    """Return the columns of a list of dicts; a key that a row lacks is a missing value."""
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            what = f"row {number} is {type(row).__name__}"
+            raise UserError(f"{place}: expected a list of dicts, but {what}")
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+@contextmanager
+def _one_type(place: str) -> Iterator[None]:
+    """Turn exceptions of pyarrow, such as the one for a column of mixed types, into a UserError."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
+        advice = "give each column values of one type"
+        if isinstance(error, TypeError) and not isinstance(error, pyarrow.ArrowException):
+            advice = "give a datasets.Dataset, a list of dicts, or what pyarrow.table takes"
+        raise UserError(f"{place}: {reason_of(error, 200)}: {advice}") from error

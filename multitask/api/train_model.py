@@ -1,0 +1,153 @@
+"""Train a config, with advice for what may go wrong."""
+
+import errno
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitask.api.read_source import read_source
+from multitask.api.row_files import Rows
+from multitask.config import Config
+from multitask.config.prepare_run_directory import check_directory, own
+from multitask.config.run_directory import RunDirectory
+from multitask.config.yaml_merge import Source
+from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, TryAgain, UserError, reason_of
+
+if TYPE_CHECKING:
+    from multitask.inference.load_run import TrainedRun
+    from multitask.training.callbacks import Callback
+
+
+def train(
+    config: Source | Config,
+    overrides: Sequence[str] = (),
+    *,
+    rows: Rows | None = None,
+    callbacks: Sequence["Callback"] = (),
+    resume: bool = False,
+    overwrite: bool = False,
+) -> "TrainedRun":
+    """Train a run as the command does, and load it.
+
+    Args:
+        config: a YAML file, a dict of its keys and values (with ``output_dir``), or a ``Config``.
+        overrides: config values to change, such as ``["training.epochs=1"]``.
+        rows: a table per task and split, such as ``{"sst": {"train": T, "dev": T}}``. A table is a
+            ``datasets.Dataset``, a list of dicts, or anything that ``pyarrow.table`` takes. It is
+            written as a Parquet file to the directory ``rows`` next to the run directory.
+        callbacks: objects of ``multitask.Callback``, called in order before the checkpoints are
+            saved. Checkpoints do not have their state. An exception from one ends the run.
+        resume: go on from the last checkpoint; the other arguments must be the same.
+        overwrite: replace the run in ``output_dir``.
+
+    Raises:
+        Busy: another process trains in the directory.
+        TryAgain: Ctrl-C or SIGTERM stopped the run; its state is saved.
+        UserError: bad input, a full disk, or a loss that is not finite.
+    """
+    began = time.perf_counter()
+    if resume and overwrite:
+        raise UserError("resume and overwrite: give one of them")
+    loaded = read_source(config, overrides, rows)
+    _check_one_process()
+    _check_callbacks(callbacks)
+    train_config(loaded, callbacks=callbacks, resume=resume, overwrite=overwrite, began=began)
+    from multitask.inference.load_run import load
+
+    return load(loaded.output_dir)
+
+
+def _check_one_process() -> None:
+    """Raise UserError under a launcher: only the first process could load the run."""
+    from multitask.utils.distributed import planned_world
+
+    if planned_world() > 1:
+        message = "several processes train by the command: torchrun run_multitask.py CONFIG"
+        raise UserError(f"multitask.train trains in one process: {message}")
+
+
+def _check_callbacks(callbacks: Sequence[object]) -> None:
+    """Raise UserError for something else, such as the class in place of an object."""
+    from multitask.training.callbacks import Callback
+
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            message = "expected a list of objects of multitask.Callback"
+            raise UserError(f"callbacks: {message}, not {callback!r:.60}")
+
+
+def train_config(
+    config: Config,
+    *,
+    callbacks: Sequence["Callback"] = (),
+    resume: bool = False,
+    overwrite: bool = False,
+    discard: bool = False,
+    began: float | None = None,
+) -> None:
+    """Train a run; ``callbacks`` as in ``train``.
+
+    ``discard`` removes weights, checkpoints and the encoder copy at its end. ``wall_time_s`` of the
+    report counts from ``began``, the clock (`time.perf_counter`) at the start; None: now.
+
+    Raises:
+        Busy: another process trains in the directory.
+        TryAgain: Ctrl-C or SIGTERM stopped the run; its state is saved.
+        UserError: bad input, a full disk, or a loss that is not finite.
+    """
+    # in every process: if only some stopped here, the others would wait for them
+    directory = Path(config.output_dir)
+    check_directory(directory, resume=resume, overwrite=overwrite)
+    # now, as the imports take seconds; `train` does it for several processes
+    early = nullcontext() if "RANK" in os.environ else own(RunDirectory(directory))
+    with _errors_of_files(directory), early:
+        from torch import OutOfMemoryError
+
+        from multitask.training.train_run import train as train_run
+        from multitask.training.trainer import Interrupted
+
+        try:
+            train_run(
+                config,
+                callbacks=callbacks,
+                resume=resume,
+                overwrite=overwrite,
+                discard=discard,
+                began=began,
+            )
+        except Interrupted:
+            raise TryAgain(
+                f"interrupted; the state is saved in {config.output_dir}: go on with the same "
+                "command and --resume"
+            ) from None
+        except OutOfMemoryError as error:
+            raise UserError(
+                "the GPU's memory is full: set `encoder.gradient_checkpointing=true`, or lower "
+                "`batch_size` (and raise `accumulation`) or `max_length` of the tasks"
+            ) from error
+
+
+@contextmanager
+def _errors_of_files(directory: Path) -> Iterator[None]:
+    """Turn an OSError, of a full disk or a read-only directory, into advice.
+
+    Older files are intact.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename == STANDARD_OUTPUT:
+            raise
+        reason = error.strerror or reason_of(error)
+        place = error.filename or directory
+        remedy = LIMITS.get(error.errno or 0)
+        advice = remedy or "choose another output_dir=DIR"
+        if RunDirectory(directory).metrics.exists():
+            remedy = remedy or "free space"
+            advice = f"what was saved before is intact: {remedy}, then go on with --resume"
+        # with too many open files, it may be a file that is only read
+        what = "" if error.errno == errno.EMFILE else "cannot be written: "
+        raise UserError(f"{place}: {what}{reason}; {advice}") from error

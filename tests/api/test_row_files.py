@@ -1,0 +1,114 @@
+"""Rows from Python as Parquet files: the kinds of tables, their names, and what is refused."""
+
+from pathlib import Path
+
+import datasets
+import pandas
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from multitask.api.row_files import SPLITS, parquet_bytes, row_files
+from multitask.config.yaml_merge import load_tree
+from multitask.data.readers.parquet import parquet_features, read_parquet
+from multitask.utils.errors import UserError
+
+ROWS = [{"text": "a", "label": 0}, {"text": "b", "label": 1}]
+COLUMNS = {"text": ["a", "b"], "label": [0, 1]}
+TABLES = {
+    "dicts": ROWS,
+    "columns": COLUMNS,
+    "arrow": pyarrow.table(COLUMNS),
+    "pandas": pandas.DataFrame(COLUMNS),
+    "chunks": pyarrow.concat_tables([pyarrow.Table.from_pylist([row]) for row in ROWS]),
+}
+
+
+def read(content: bytes, directory: Path) -> dict[str, list]:
+    (directory / "rows.parquet").write_bytes(content)
+    return read_parquet(directory / "rows.parquet")
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_tables_of_the_same_rows_are_one_file(kind, tmp_path):
+    content = parquet_bytes(TABLES[kind], "rows: t.train")
+    assert read(content, tmp_path) == COLUMNS
+    if kind != "pandas":  # its texts have another type of Arrow
+        assert content == parquet_bytes(ROWS, "rows: t.train")
+
+
+def test_a_dataset_keeps_its_class_names_and_its_order(tmp_path):
+    features = datasets.Features(
+        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["bad", "good"])}
+    )
+    made = datasets.Dataset.from_dict(COLUMNS, features=features).select([1, 0])
+    content = parquet_bytes(made, "rows: t.train")
+    assert content == parquet_bytes(made.select([0, 1]), "rows: t.train")
+    assert read(content, tmp_path) == {"text": ["b", "a"], "label": [1, 0]}
+    assert parquet_features(tmp_path / "rows.parquet") == features
+
+
+def test_a_key_that_a_row_lacks_is_missing(tmp_path):
+    content = parquet_bytes([{"text": "a"}, {"text": "b", "label": 1}], "rows: t.train")
+    assert read(content, tmp_path) == {"text": ["a", "b"], "label": [None, 1]}
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([{"label": 1}, {"label": "one"}], "rows: t.dev: column 'label': Could not convert 'one'"),
+        ({"label": ["one", 1]}, "rows: t.dev: column 'label': .*: give each column values of one"),
+        (pandas.DataFrame({"label": [1, "one"]}), "rows: t.dev: .* column label .*: give each"),
+        ({"a": [1], "b": [1, 2]}, "rows: t.dev: .* expected length 1 but got length 2"),
+        ({1: ["a"]}, "rows: t.dev: the name of a column is text, not 1"),
+        ([{"a": 1}, "b"], "rows: t.dev: expected a list of dicts, but row 1 is str"),
+        ([], "rows: t.dev: no rows"),
+        (pyarrow.table({"a": pyarrow.array([], "string")}), "rows: t.dev: no rows"),
+        ("dev.csv", "rows: t.dev: .*: give a datasets.Dataset, a list of dicts, or what pyarrow"),
+        (None, "rows: t.dev: .*: give a datasets.Dataset"),
+    ],
+)
+def test_what_is_no_table(table, message):
+    with pytest.raises(UserError, match=message) as caught:
+        parquet_bytes(table, "rows: t.dev")
+    assert "\n" not in str(caught.value)
+
+
+def tree(**data: object):
+    return load_tree({"tasks": {"sst": {"data": data}}})
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"sts": {"train": ROWS}}, "rows: no task 'sts' .did you mean 'sst'"),
+        ({"sst": {"validation": ROWS}}, "rows: sst: expected train, dev, test, not 'validation'"),
+        ({"sst": ROWS}, "rows: sst: expected {split: table}, not list"),
+        (ROWS, "rows: expected {task: {split: table}}, not list"),
+    ],
+)
+def test_tasks_and_splits_that_there_are_not(rows, message):
+    with pytest.raises(UserError, match=message):
+        row_files(rows, tree())
+
+
+@pytest.mark.parametrize("form", ["hub", "disk"])
+def test_other_splits_of_a_data_set(form):
+    of_hub = tree(format=form, path="p", train="train", dev="validation", test=None)
+    with pytest.raises(UserError, match=rf"sst: the config takes dev from a data set .{form}"):
+        row_files({"sst": {"train": ROWS}}, of_hub)
+    assert len(row_files({"sst": {"train": ROWS, "dev": ROWS}}, of_hub)) == 2
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_file_is_written_once_and_mended(split, tmp_path):
+    (file,) = row_files({"sst": {split: ROWS}}, tree())
+    file.write(tmp_path / "rows")
+    (saved,) = (tmp_path / "rows").iterdir()
+    assert saved.name == file.name and saved.read_bytes() == file.content
+    before = saved.stat().st_mtime_ns
+    file.write(tmp_path / "rows")
+    assert saved.stat().st_mtime_ns == before
+    saved.write_bytes(file.content[:-1])
+    file.write(tmp_path / "rows")
+    assert saved.read_bytes() == file.content

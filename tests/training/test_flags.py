@@ -1,0 +1,78 @@
+"""Flags of a task in the report: one test per rule."""
+
+import math
+
+import pytest
+
+from heads.siamese_paraphrase import SiameseParaphraseHead
+from multitask.config import load_config
+from multitask.config.saved.report_model import Baselines
+from multitask.training.flags import flags, next_steps, still_improving
+from tests.conftest import ROOT
+
+CLASSES = ("different", "same")
+
+
+@pytest.mark.parametrize(
+    ("dev", "frozen", "trivial", "expected"),
+    [
+        (0.7, 0.6, 0.5, []),
+        (0.55, 0.6, 0.5, ["below the frozen-encoder baseline (0.550 < 0.600)"]),
+        (0.5, None, 0.5, ["not above the trivial baseline (0.500)"]),
+        (0.6, 0.6, None, []),
+        (
+            math.nan,
+            0.6,
+            0.5,
+            ["accuracy is undefined: all scores, or all labels, are alike"],
+        ),
+    ],
+)
+def test_a_flag_for_each_baseline_that_is_not_reached(dev, frozen, trivial, expected):
+    measured = None if frozen is None else {"accuracy": frozen}
+    baselines = Baselines(trivial={"accuracy": trivial}, frozen=measured)
+    assert flags("accuracy", {"accuracy": dev}, baselines) == expected
+
+
+def binary(average_precision, confusion):
+    """The entry `dev` of 100 rows of a binary task."""
+    return {"rows": 100, "average_precision": average_precision, "confusion": confusion}
+
+
+def test_one_predicted_class_with_good_scores_names_threshold_and_rate():
+    (flag,) = next_steps("qqp", None, binary(0.8, [[60, 0], [40, 0]]), CLASSES)
+    assert flag.startswith("predicts only 'different', though average precision 0.800 is above")
+    assert "0.400" in flag and "threshold" in flag and "`tasks.qqp.head_lr`" in flag
+    (flag,) = next_steps("qqp", None, binary(0.8, [[0, 60], [0, 40]]), CLASSES)
+    assert flag.startswith("predicts only 'same'")
+
+
+@pytest.mark.parametrize(
+    "dev",
+    [
+        binary(0.8, [[59, 1], [40, 0]]),  # two classes are predicted
+        binary(0.4, [[60, 0], [40, 0]]),  # the scores do not rank the rows
+        binary(math.nan, [[60, 0], [40, 0]]),
+        {"rows": 100, "accuracy": 0.6, "confusion": [[60, 0], [40, 0]]},  # no such metric
+    ],
+)
+def test_no_such_flag_otherwise(dev):
+    assert next_steps("qqp", None, dev, CLASSES) == []
+
+
+def test_a_best_step_at_the_end_names_more_epochs():
+    assert still_improving(120, 120) == [
+        "the last step is the best one: try more epochs (`training.epochs`)"
+    ]
+    assert still_improving(60, 120) == [] and still_improving(60, None) == []
+
+
+def test_a_head_on_the_difference_alone_names_features():
+    (flag,) = next_steps("para", SiameseParaphraseHead(8), {"rows": 100}, CLASSES)
+    assert flag == "reads |u - v| alone: try `tasks.para.head.features=[u,v,abs_diff]`"
+    change = flag.split("`")[1].replace("tasks.para", "tasks.qqp")
+    head = load_config(ROOT / "configs/cs224n.yaml", [change]).tasks["qqp"].head
+    assert head.name == "siamese_paraphrase"
+    assert head.options == {"features": ["u", "v", "abs_diff"]}
+    more = SiameseParaphraseHead(8, features=["abs_diff", "product"])
+    assert next_steps("para", more, {"rows": 100}, CLASSES) == []
