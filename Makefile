@@ -34,7 +34,7 @@ pytest: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: setup  ## what `test` leaves out: kills, several processes, every command of the docs
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
 # what is optional: Ray, Optuna and trackers; tests/support/slurm.sh has SLURM
 OPTIONAL := $(wildcard requirements-engines.txt requirements-trackers.txt)
@@ -44,7 +44,7 @@ test-engines: setup  ## install Ray, Optuna, trackers and SLURM, and test what n
 		$(BIN)/python -m pytest -n auto --dist load -m engines
 
 faults: setup  ## inject faults: kills, flipped bits, fuzzed input, small limits; print how many
-	KILL_EVERY=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load -m "slow or not slow" tests/faults
+	KILL_EVERY=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow" tests/faults
 
 # Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
 BENCHMARKS := training_step trainers methods profile_step encode search encoder attention poolers smart_step contrastive_memory processes
@@ -62,6 +62,7 @@ bench: setup  ## measure everything of docs/performance.md (an hour and a half o
 	$(BIN)/python -m benchmarks.smart_step $(DATA) --rows 128 --passes 4 --rounds 3 --steps 3 > .bench/smart_step_passes.md
 	$(BIN)/python -m benchmarks.sts_parity $(SUITES) > .bench/sts_parity.md
 	$(BIN)/python -m benchmarks.engines > .bench/engines.md
+	$(BIN)/python -m benchmarks.launches > .bench/launches.md
 	mv .bench/*.md docs/results/benchmarks/
 	$(BIN)/python -m tools.benchmark_goals > docs/results/benchmarks/goals.md
 	$(BIN)/python -m tools.measured_docs

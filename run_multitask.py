@@ -46,6 +46,7 @@ from multitask.utils.versions import VERSION, git_revision, program_name
 COMMANDS = {
     "train": "train; the word may be left out: the first argument is CONFIG then",
     "ablate": "train every cell of a grid with every seed, and compare them in one table",
+    "tune": "search hyperparameters: train trials, and write the best config",
     "check": "validate everything and print the plan; no training",
     "evaluate": "score a run on dev, or on a labelled test split",
     "predict": "write the predictions of a run, or of several averaged; or of your own texts",

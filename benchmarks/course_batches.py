@@ -95,8 +95,10 @@ def read_tokens(directory: Path, tokenizer: Any, rows: int) -> dict[str, Rows]:
     return tokens
 
 
-def mixed_steps(tokens: Mapping[str, Rows], count: int, *, grouped: bool) -> list[Step]:
-    """``count`` batches of 32 rows, the tasks in turn.
+def mixed_steps(
+    tokens: Mapping[str, Rows], count: int, *, grouped: bool, batch: int = BATCH
+) -> list[Step]:
+    """``count`` batches of ``batch`` rows, the tasks in turn.
 
     ``grouped`` takes neighbours in length out of 50 batches' rows, as our trainer does.
     """
@@ -107,11 +109,11 @@ def mixed_steps(tokens: Mapping[str, Rows], count: int, *, grouped: bool) -> lis
         rows = tokens[task]
         if grouped:
             longest = [max(map(len, row)) for row in rows]
-            pool = sorted(rng.choice(len(rows), 50 * BATCH, replace=False), key=longest.__getitem__)
-            start = rng.integers(50) * BATCH
-            chosen = pool[start : start + BATCH]
+            pool = sorted(rng.choice(len(rows), 50 * batch, replace=False), key=longest.__getitem__)
+            start = rng.integers(50) * batch
+            chosen = pool[start : start + batch]
         else:
-            chosen = list(rng.choice(len(rows), BATCH, replace=False))
+            chosen = list(rng.choice(len(rows), batch, replace=False))
         sides = range(len(rows[0]))
         steps.append(padded(task, [rows[i][side] for side in sides for i in chosen]))
     return steps

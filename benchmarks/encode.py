@@ -30,6 +30,7 @@ from benchmarks.course_batches import (
     started,
     weights,
 )
+from benchmarks.our_trainer import Place
 from multitask.config import load_config
 from multitask.inference.scoring import Scorer
 from multitask.models.build import assemble
@@ -37,11 +38,12 @@ from multitask.models.encoders import BertEncoder
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_pretrained, pretrained_tokenizer
 from multitask.reporting.table_formats import markdown_table
+from multitask.utils.device import DTYPES, autocast
 
 ROOT = Path(__file__).parent.parent
-CPU = torch.device("cpu")
 PEERS = ("sentence-transformers", "sentence-transformers, bf16")
 Encode = Callable[[Sequence[str]], np.ndarray]
+HERE = Place()  # a CPU, batches of 32
 SENTENCES = {"minilm": 5000, "base": 500}
 
 
@@ -55,12 +57,14 @@ def sentences(directory: Path, count: int) -> list[str]:
     return lines[:count]
 
 
-def encode(model: MultiTaskModel, tokenizer: object, texts: Sequence[str]) -> np.ndarray:
+def encode(
+    model: MultiTaskModel, tokenizer: object, place: Place, texts: Sequence[str]
+) -> np.ndarray:
     """float32 [N, d] in order: what ``load(RUN).encode`` does."""
-    return Scorer(model, tokenizer, 32, CPU).vectors("sts", texts, 128)
+    return Scorer(model, tokenizer, place.batch, place.device).vectors("sts", texts, 128)
 
 
-def ours(directory: str, name: str) -> Encode:
+def ours(directory: str, name: str, place: Place = HERE) -> Encode:
     config = load_config(ROOT / "configs" / "cs224n_minilm.yaml", [f"encoder.name={directory}"])
     shared = {"class_counts": None, "num_labels": 5, "low": 0.0, "high": 5.0}
     encoder, tokenizer = load_pretrained(config), pretrained_tokenizer(config)
@@ -68,23 +72,30 @@ def ours(directory: str, name: str) -> Encode:
         assert isinstance(encoder, BertEncoder)
         encoder.use_kernels("compiled")
     context = dict.fromkeys(config.tasks, shared)
-    return partial(
-        encode,
-        assemble(config, encoder, context, autocast=torch.bfloat16 if "bf16" in name else None),
-        tokenizer,
-    )
+    model = assemble(config, encoder, context, autocast=_dtype(name)).to(place.device)
+    return partial(encode, model, tokenizer, place)
 
 
-def sentence_transformers(directory: str, name: str) -> Encode:
+def _dtype(name: str) -> torch.dtype | None:
+    """The dtype in a variant's name; None for fp32."""
+    return next((dtype for known, dtype in DTYPES.items() if dtype and known in name), None)
+
+
+def sentence_transformers(directory: str, name: str, place: Place = HERE) -> Encode:
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise SystemExit("pip install sentence-transformers") from error
-    model = SentenceTransformer(directory, device="cpu")
+    model, dtype = SentenceTransformer(directory, device=str(place.device)), _dtype(name)
+    if dtype is not None and place.device.type != "cpu":
+        model.to(dtype)  # faster there than autocast
+        dtype = None
 
     def run(texts: Sequence[str]) -> np.ndarray:
-        with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in name):
-            return model.encode(texts, show_progress_bar=False, normalize_embeddings=False)
+        with autocast(place.device, dtype):
+            return model.encode(
+                texts, batch_size=place.batch, show_progress_bar=False, normalize_embeddings=False
+            )
 
     return run
 

@@ -4,11 +4,12 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.profiler import record_function
 
+from benchmarks.course_batches import BATCH
 from multitask.config import Config, load_config
 from multitask.config.registry import resolve, task_type
 from multitask.data.load_rows import label_reader
@@ -25,6 +26,26 @@ TORCH = "encoder.kernels=torch"  # unless an override says otherwise
 FP32, BF16 = "training.precision=fp32", "training.precision=bf16"
 COMPILED = "encoder.kernels=compiled"
 BATCHING = "batching"  # its name in a profile
+CPU = torch.device("cpu")
+
+
+class Place(NamedTuple):
+    """Where and how trainers are measured.
+
+    Attributes:
+        device: the device.
+        half: the precision of 16 bits that is fast there, "bf16" or "fp16".
+        batch: rows per batch.
+    """
+
+    device: torch.device = CPU
+    half: str = "bf16"
+    batch: int = BATCH
+
+    @property
+    def overrides(self) -> list[str]:
+        """What our config must say of it."""
+        return [f"defaults.batch_size={self.batch}"]
 
 
 def loaded(directory: Path, overrides: Sequence[str], preset: Path = CONFIG) -> Config:
@@ -44,10 +65,12 @@ def training_rows(directory: Path, overrides: Sequence[str]) -> dict[str, Rows]:
     return {task: splits["train"] for task, splits in rows.items()}
 
 
-def prepared_run(directory: Path, overrides: Sequence[str], preset: Path = CONFIG) -> Plan:
+def prepared_run(
+    directory: Path, overrides: Sequence[str], preset: Path = CONFIG, device: torch.device = CPU
+) -> Plan:
     """Our trainer's parts, built as a run builds them."""
     config = loaded(directory, overrides, preset)
-    prepared = set_up(config, torch.device("cpu"), partial(print, file=sys.stderr))
+    prepared = set_up(config, device, partial(print, file=sys.stderr))
     if config.encoder.kernels == "compiled" and prepared.model.encoder.kernels == "torch":
         raise SystemExit("the compiled kernels cannot be built here: ninja and a C++ compiler")
     return prepared
@@ -75,5 +98,7 @@ class Stepper:
         with record_function(BATCHING):
             passes = self._take(*turns)
         shared = [one for micro_batch in passes for one in micro_batch]
-        self._tokens += sum(int(one.inputs.attention_mask.sum()) for one in shared)
+        # counted on the host: to read a mask would be a wait for a GPU
+        lengths = [one.inputs.lengths for one in shared]
+        self._tokens += sum(int(each.sum()) for each in lengths if each is not None)
         return passes

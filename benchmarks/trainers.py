@@ -22,8 +22,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 import transformers
 from datasets import Dataset, disable_progress_bars
+from torch import Tensor
 from transformers import (
     AutoModelForSequenceClassification,
     DataCollatorWithPadding,
@@ -31,8 +33,16 @@ from transformers import (
     TrainingArguments,
 )
 
-from benchmarks.course_batches import BATCH, SIZES, headline, parser, started, weights
-from benchmarks.our_trainer import BF16, COMPILED, FP32, Stepper, prepared_run, training_rows
+from benchmarks.course_batches import SIZES, headline, parser, started, weights
+from benchmarks.our_trainer import (
+    BF16,
+    COMPILED,
+    FP32,
+    Place,
+    Stepper,
+    prepared_run,
+    training_rows,
+)
 from multitask.reporting.table_formats import markdown_table
 from multitask.tasks.rows import Rows
 
@@ -47,34 +57,48 @@ PEERS = {"SST-5": "transformers.Trainer"}
 Rate = Callable[[], float]  # useful tokens a second
 
 
+def settle(device: torch.device) -> None:
+    """Wait until a GPU has done what it was asked to do."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 class Clock(TrainerCallback):
     """Seconds and useful tokens of the steps after the first ``WARM``."""
 
-    def __init__(self) -> None:
-        self.tokens = 0
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.tokens: Tensor | int = 0  # on the device: to read it in a step would be a wait
         self.began = self.seconds = 0.0
 
     def count(self, module: Any, args: Any, kwargs: Any) -> None:
         """Before a forward pass of a model that takes ``attention_mask`` by name or in a dict."""
         given = kwargs if "attention_mask" in kwargs else args[0]
-        self.tokens += int(given["attention_mask"].sum())
+        self.tokens = self.tokens + given["attention_mask"].sum()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if state.global_step == WARM:
+            settle(self.device)
             self.tokens, self.began = 0, time.perf_counter()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if state.global_step == state.max_steps:
+            settle(self.device)
             self.seconds = time.perf_counter() - self.began
 
+    @property
+    def rate(self) -> float:
+        """Useful tokens a second."""
+        return int(self.tokens) / self.seconds
 
-def settings(steps: int, *, best: bool) -> dict[str, object]:
+
+def settings(steps: int, place: Place, *, best: bool) -> dict[str, object]:
     """Training arguments of both peers: their defaults, or what makes them fast."""
     return {
-        "per_device_train_batch_size": BATCH,
+        "per_device_train_batch_size": place.batch,
         "max_steps": WARM + steps,
-        "use_cpu": True,
-        "bf16": best,
+        "use_cpu": place.device.type == "cpu",
+        place.half: best,
         "save_strategy": "no",
         "report_to": [],
         "disable_tqdm": True,
@@ -82,20 +106,20 @@ def settings(steps: int, *, best: bool) -> dict[str, object]:
     }
 
 
-def transformers_trainer(name: str, rows: Rows, steps: int, *, best: bool) -> float:
-    """`transformers.Trainer` on single sentences; at its best: bf16, batches grouped by length."""
+def transformers_trainer(name: str, rows: Rows, steps: int, place: Place, *, best: bool) -> float:
+    """`transformers.Trainer` on single sentences; at its best: 16 bits, grouped by length."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(name)
     model = AutoModelForSequenceClassification.from_pretrained(name, num_labels=5)
     texts = [texts[0] for texts in rows.texts]
     tokens = tokenizer(texts, truncation=True, max_length=128)
     data = Dataset.from_dict({**tokens, "label": rows.gold.tolist()})
-    clock = Clock()
+    clock = Clock(place.device)
     model.register_forward_pre_hook(clock.count, with_kwargs=True)
     with tempfile.TemporaryDirectory() as scratch:
         arguments = TrainingArguments(
             output_dir=scratch,
             train_sampling_strategy="group_by_length" if best else "random",
-            **settings(steps, best=best),
+            **settings(steps, place, best=best),
         )
         transformers.Trainer(
             model,
@@ -104,13 +128,13 @@ def transformers_trainer(name: str, rows: Rows, steps: int, *, best: bool) -> fl
             data_collator=DataCollatorWithPadding(tokenizer),
             callbacks=[clock],
         ).train()
-    return clock.tokens / clock.seconds
+    return clock.rate
 
 
 def sentence_transformers_trainer(
-    name: str, rows: dict[str, Rows], steps: int, *, best: bool
+    name: str, rows: dict[str, Rows], steps: int, place: Place, *, best: bool
 ) -> float:
-    """sentence-transformers' trainer on pairs; at its best: bf16."""
+    """sentence-transformers' trainer on pairs; at its best: 16 bits."""
     from sentence_transformers import (
         SentenceTransformer,
         SentenceTransformerTrainer,
@@ -118,7 +142,7 @@ def sentence_transformers_trainer(
     )
     from sentence_transformers.sentence_transformer import losses
 
-    model = SentenceTransformer(name, device="cpu")
+    model = SentenceTransformer(name, device=str(place.device))
     model.max_seq_length = 128
     data, loss = {}, {}
     for task, split in rows.items():
@@ -133,52 +157,62 @@ def sentence_transformers_trainer(
             if task == "sts"
             else losses.SoftmaxLoss(model, model.get_embedding_dimension(), num_labels=2)
         )
-    clock = Clock()
+    clock = Clock(place.device)
     model.register_forward_pre_hook(clock.count, with_kwargs=True)
     with tempfile.TemporaryDirectory() as scratch:
         arguments = SentenceTransformerTrainingArguments(
             output_dir=scratch,
             multi_dataset_batch_sampler="round_robin",
-            **settings(steps, best=best),
+            **settings(steps, place, best=best),
         )
         SentenceTransformerTrainer(
             model, arguments, train_dataset=data, loss=loss, callbacks=[clock]
         ).train()
-    return clock.tokens / clock.seconds
+    return clock.rate
 
 
-def ours(directory: Path, work: str, steps: int, *changes: str) -> float:
+def ours(directory: Path, work: str, steps: int, place: Place, *changes: str) -> float:
     """Our trainer, its own steps: batches, schedule and log as in a run."""
-    prepared = prepared_run(directory, [*ONLY[work], *changes])
+    changes = (*ONLY[work], *place.overrides, *changes)
+    prepared = prepared_run(directory, changes, device=place.device)
     with tempfile.TemporaryDirectory() as scratch:
         stepper = Stepper(prepared, Path(scratch))
         stepper.steps(WARM)
+        settle(place.device)
         began = time.perf_counter()
         tokens = stepper.steps(steps)
+        settle(place.device)
         seconds = time.perf_counter() - began
         stepper.trainer.log.close()
     return tokens / seconds
 
 
+def peer_of(
+    directory: Path, work: str, steps: int, weights: str, *, place: Place
+) -> Callable[..., float]:
+    """The trainer that people use for this work, still without ``best``."""
+    rows = training_rows(directory, ONLY[work])
+    if work == "SST-5":
+        return partial(transformers_trainer, weights, rows["sst"], steps, place)
+    return partial(sentence_transformers_trainer, weights, rows, steps, place)
+
+
+def peer_name(work: str) -> str:
+    return PEERS.get(work, "sentence-transformers' trainer")
+
+
 def contenders(directory: Path, work: str, steps: int, weights: str) -> dict[str, Rate]:
     """Every trainer that can do this work, the peer's default first."""
-    encoder = f"encoder.name={weights}"
-    rows = training_rows(directory, ONLY[work])
-    peer: Callable[..., float] = (
-        partial(transformers_trainer, weights, rows["sst"], steps)
-        if work == "SST-5"
-        else partial(sentence_transformers_trainer, weights, rows, steps)
-    )
-    name = PEERS.get(work, "sentence-transformers' trainer")
-    grouped = ", grouped by length" if work == "SST-5" else ""
+    encoder, place = f"encoder.name={weights}", Place()
+    peer = peer_of(directory, work, steps, weights, place=place)
+    name, grouped = peer_name(work), ", grouped by length" if work == "SST-5" else ""
+    our = partial(ours, directory, work, steps, place, encoder)
     return {
         name: partial(peer, best=False),
         f"{name}, bf16{grouped}": partial(peer, best=True),
-        "ours, fp32": partial(ours, directory, work, steps, encoder, FP32),
-        "ours, bf16": partial(ours, directory, work, steps, encoder, BF16),
-        "ours, bf16, compiled kernels": partial(
-            ours, directory, work, steps, encoder, BF16, COMPILED
-        ),
+        "ours, fp32": partial(our, FP32),
+        "ours, bf16": partial(our, BF16),
+        "ours, bf16, compiled kernels": partial(our, BF16, COMPILED),
     }
 
 

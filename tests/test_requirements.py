@@ -21,7 +21,9 @@ OPTIONAL = {
     "onnx": "export --format onnx",
     "onnxruntime": "export --format onnx",
     "sentence_transformers": "export --format sentence-transformers",
+    "optuna": "tune",
     "ray": "ablate --engine ray",
+    "sqlalchemy": "tune",
     "seqeval": "metrics of tagged words",
     "torchjd": "training.gradient_surgery",
     "trackio": "training.trackers",
@@ -89,6 +91,10 @@ def test_optional_packages_are_not_required_but_known_to_developers():
     assert not OPTIONAL.keys() - imported.keys(), "no longer imported"
     for module in OPTIONAL:
         assert not packages_of(module) & required_packages(), module
+
+
+def test_one_module_imports_optuna():
+    assert third_party_modules()["optuna"] == {"multitask/sweep/tune.py"}
 
 
 @pytest.mark.slow

@@ -125,8 +125,8 @@ def train_config(
             ) from None
         except OutOfMemoryError as error:
             raise UserError(
-                "the GPU's memory is full: lower `batch_size` (and raise `accumulation`) or "
-                "`max_length` of the tasks"
+                "the GPU's memory is full: set `encoder.gradient_checkpointing=true`, or lower "
+                "`batch_size` (and raise `accumulation`) or `max_length` of the tasks"
             ) from error
 
 

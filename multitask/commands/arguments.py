@@ -113,9 +113,18 @@ def engine_settings(arguments: argparse.Namespace, directory: Path) -> "Settings
 
 
 def _options(option: str, text: str | None) -> dict[str, str]:
-    """Read ``KEY=VALUE,...``. Raises UserError for a part without a key or a value."""
-    options = {}
+    """Read ``KEY=VALUE,...``; a part without ``=`` goes on with the value before it.
+
+    Raises UserError for a part without a key or a value.
+    """
+    parts: list[str] = []
     for part in text.split(",") if text else ():
+        if part and "=" not in part and parts:  # such as `mail-type=END,FAIL`
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    options = {}
+    for part in parts:
         key, _, value = part.partition("=")
         if not (key and value):
             raise UserError(f"{option}: expected KEY=VALUE,KEY=VALUE, not {part!r}")

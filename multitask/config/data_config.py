@@ -115,6 +115,11 @@ class DataConfig(Strict):
     that a data set gives its numbers (`ClassLabel`); else each different value in train is a class.
     For a binary head the values are 0 and 1 (or false and true)."""
 
+    ordered: bool = False
+    """The classes are in order, from the lowest to the highest, as the five degrees of SST-5. Then
+    the report has `mae`, the mean distance in classes between prediction and label. The head
+    `ordinal` implies it. Words need `labels`, which has the order."""
+
     label_separator: str = Field(",", min_length=1)
     """Several classes per row: the separator in a text such as `3,10`. JSON and Parquet may have
     lists. A text written as a list, such as `[3, 10]` or `['joy', 'fear']`, is a list in every

@@ -1,6 +1,7 @@
 """Prepare a run directory: never overwrite other files, resume only with the same config."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -54,6 +55,12 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
 def own(run: RunDirectory) -> AbstractContextManager[None]:
     """Own a run directory during a block. Raises Busy if another process trains in it."""
     return owned(run.lock, "trains there")
+
+
+def discard_weights(run: RunDirectory) -> None:
+    """Remove checkpoints, weights and encoder of a run that is over; the results stay."""
+    for folder in (run.checkpoints, run.weights, run.encoder):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_no_run(directory: Path) -> None:
@@ -159,8 +166,14 @@ def save_config(config: Config, run: RunDirectory) -> None:
     run.write_text(run.config, config.dump())
 
 
-# a run and its data may be moved; a tracker copies what a run writes
-WITHOUT_EFFECT = ("output_dir", "data_dir", "training.tensorboard", "training.trackers")
+# a run and its data may be moved; a tracker copies what a run writes; `ordered` adds a metric
+WITHOUT_EFFECT = (
+    "output_dir",
+    "data_dir",
+    "training.tensorboard",
+    "training.trackers",
+    ".data.ordered",
+)
 
 
 def config_differences(config: Config, run_dir: Path) -> str:
@@ -168,7 +181,7 @@ def config_differences(config: Config, run_dir: Path) -> str:
     saved = RunDirectory(run_dir).load_config()
     before, now = flat(saved.resolved()), flat(config.resolved())
     differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    differing = [key for key in differing if key not in WITHOUT_EFFECT]
+    differing = [key for key in differing if not key.endswith(WITHOUT_EFFECT)]
     if config.encoder.kernels == "auto":  # the saved config has the choice
         differing = [key for key in differing if key != "encoder.kernels"]
     # if the config has no labels, the saved config has those of the data: not a difference

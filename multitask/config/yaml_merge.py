@@ -220,6 +220,14 @@ def _parse_override(override: Override) -> Node:
     return node
 
 
+def nested(overrides: Overrides) -> Any:
+    """Return what overrides set as plain values, as a config file has them."""
+    root = Node({}, "")
+    for override in overrides:
+        root = _merge(root, _parse_override(_with_place(override)))
+    return root.plain()
+
+
 def _check_default(root: Node, override: Override, overridden: frozenset[str]) -> None:
     """Raise UserError for an override of a default that tasks of the files replace in silence.
 

@@ -47,9 +47,10 @@ def label_readers(config: Config) -> dict[str, LabelReader]:
     readers = {}
     for task, entry in config.tasks.items():
         reader = label_reader(config, task, head_type(entry.head.name))
-        unordered = [value for value in reader.ids if math.isnan(number_of(value))]
-        if unordered and entry.data.labels is None and resolve("head", entry.head.name).ordered:
-            message = f"head {entry.head.name!r} needs the order of {some_of(unordered)}"
+        words = [value for value in reader.ids if math.isnan(number_of(value))]
+        if words and entry.data.labels is None and reader.ordered:
+            who = "`ordered: true`" if entry.data.ordered else f"head {entry.head.name!r}"
+            message = f"{who} needs the order of {some_of(words)}"
             advice = "list all classes from the lowest to the highest, such as [low, medium, high]"
             message = f"{message}: {advice}"
             raise config.error(("tasks", task, "data", "labels"), message)
@@ -81,7 +82,8 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
     with config.errors_at((*path, "labels")):
         task_type.check_classes(names, data.tag_scheme)
     ids = {value: names.index(name) for value, name in mapping.items()}
-    return LabelReader(task_type, ids, names, scheme=data.tag_scheme)
+    ordered = data.ordered or resolve("head", config.tasks[task].head.name).ordered
+    return LabelReader(task_type, ids, names, scheme=data.tag_scheme, ordered=ordered)
 
 
 def _check_keys(config: Config, task: str, task_type: TaskType) -> None:
@@ -97,6 +99,8 @@ def _check_keys(config: Config, task: str, task_type: TaskType) -> None:
     if data.padding_label is not None and (not task_type.has_classes or task_type.one_value):
         message = "the head takes one label per row: leave this out"
         raise config.error((*path, "padding_label"), message)
+    if data.ordered and not task_type.of_ordered:
+        raise config.error((*path, "ordered"), "the head takes no ordered classes: leave this out")
     if data.label_vectors is not None and not task_type.has_sets:
         message = "the head does not take any number of classes per row: leave this out"
         raise config.error((*path, "label_vectors"), message)

@@ -259,16 +259,18 @@ def _output(
                 saved, predictions=clipped(saved.predictions), scores=clipped(saved.scores)
             )
             continue
+        kind = task_type(result.label_type)
         trained = trained or _with_weights(directory, overrides, file)
         made = trained.load_split(task, split)
         scores = trained.score_split(task, made)
         output[task, split] = ScoredRows(
             directory,
             made.rows,
-            task_type(result.label_type),
+            kind,
             result.metric,
             scores.predictions,
             scores.scores,
+            reported=result.reported(kind.metrics),
         )
     return output
 

@@ -203,4 +203,4 @@ def scores_of(head: Any, output: Tensor, rows: Rows) -> Scores:
 def measure(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, float]:
     """Compute the metrics of a labelled split, and its mean loss."""
     columns = reader.task_type.columns(rows, reader, scores.predictions, scores.scores)
-    return {**metrics.compute(reader.task_type, columns), "loss": scores.loss}
+    return {**metrics.compute(reader.task_type, columns, reader.metrics), "loss": scores.loss}

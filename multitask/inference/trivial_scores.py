@@ -24,4 +24,4 @@ def trivial_scores(
     if kind.guess:
         return metrics.compute(kind, imported(kind.guess)(train.tokens, dev, masking))
     guess = kind.trivial(train.rows, dev.rows, reader)
-    return metrics.compute(kind, kind.columns(dev.rows, reader, *guess))
+    return metrics.compute(kind, kind.columns(dev.rows, reader, *guess), reader.metrics)

@@ -9,10 +9,11 @@ are Markdown, whose texts the filter ``markdown`` escapes.
 import base64
 import re
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from multitask.reporting.figures.style import DPI
 from multitask.reporting.page import Page, Tile
@@ -32,6 +33,15 @@ def write_html(page: Page, file: Path, template: str = "report.html.j2") -> None
 
 def fill(template: str, **values: Any) -> str:
     """Fill a template of ``multitask/reporting/templates`` with ``values``."""
+    return _template(template).render(**values)
+
+
+def stream(template: str, **values: Any) -> Iterator[str]:
+    """Yield the parts of a filled template as they are made, so that a browser can show them."""
+    return _template(template).generate(**values)
+
+
+def _template(name: str) -> Template:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=lambda name: str(name).endswith(".html.j2"),
@@ -41,7 +51,7 @@ def fill(template: str, **values: Any) -> str:
     )
     filters = (anchor, column_kinds, data_uri, markdown, png_size, positions, score)
     environment.filters |= {function.__name__: function for function in filters}
-    return environment.get_template(template).render(**values)
+    return environment.get_template(name)
 
 
 def anchor(title: str) -> str:

@@ -122,7 +122,7 @@ def metric_table(report: RunReport) -> Table:
     rows = [
         _cells(task, result, metric)
         for task, result in report.tasks.items()
-        for metric in task_type(result.label_type).metrics
+        for metric in result.reported(task_type(result.label_type).metrics)
     ]
     return Table(SCORES_HEADER[:5], rows)
 

@@ -54,7 +54,7 @@ def _facts(report: Mapping[str, Any]) -> list[str]:
         f"{report['queries_with_gold']:,} of them with a duplicate to find; a question is "
         f"identified by its {report['keyed_by']}",
         f"{report['gold_pairs']:,} duplicate pairs; {seen}",
-        f"{report['queries_in_corpus_verbatim']:,} queries are in the corpus word for word",
+        f"{report['queries_in_corpus_verbatim']:,} queries are also in the corpus, word for word",
         f"the matrix of {report['corpus']:,} x {report['dim']} fp32 numbers: "
         f"{report['matrix_bytes'] / 1e6:.1f} MB",
         "encoding and exact search of one query: "

@@ -71,7 +71,7 @@ def _compare(grid: Grid, runs: Runs, output: Path, failed: Failures) -> list[Pat
         comparison["notes"].append(f"Failed, and not in the table: {run.name}: {reason}")
     done = sum(map(len, finished.values()))
     if done + len(failed) < len(runs):
-        comparison["notes"].append(f"Interrupted: {done} of {len(runs)} runs are finished.")
+        comparison["notes"].append(f"So far {done} of {len(runs)} runs are finished.")
     files = write_comparison(output, comparison)
     print(terminal_page(comparison))
     for file in files:

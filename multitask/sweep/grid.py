@@ -22,7 +22,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ class GridFile(Strict):
     """
 
     base: str
-    set: dict[str, object] = {}
+    set: dict[str, Any] = {}
     seeds: list[int] = Field(max_length=SEEDS)
     grid: dict[str, object] = {}
     cells: dict[str, dict[str, object]] = {}
@@ -165,13 +165,9 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
         file = GridFile.model_validate(tree.value)
     except ValidationError as error:
         raise explain(error, tree, GridFile) from error
-    for override in overrides or []:
-        key, inner = read_override(override)
-        file.set.pop(key, None)  # the last override counts, in value and in order
-        file.set[key] = inner.value
-        tree.root.value.setdefault("set", Node({}, "")).value[key] = Node(None, "command line")
+    add_to_set(file.set, tree, overrides)
     seeds = _seeds(file, tree)
-    base = _base(file, tree)
+    base = base_of(file.base, tree)
     axes, cells = _expand(file, tree, _apart(file, tree, base))
     names = list(dict.fromkeys(cell.row for cell in cells))
     baseline = names[0] if file.baseline is None else file.baseline
@@ -243,10 +239,19 @@ def _seeds(file: GridFile, tree: Tree) -> list[int]:
     return file.seeds
 
 
-def _base(file: GridFile, tree: Tree) -> Path:
+def add_to_set(values: dict[str, Any], tree: Tree, overrides: Sequence[str] | None) -> None:
+    """Add ``key=value`` of the command line to the values of ``set``."""
+    for override in overrides or []:
+        key, inner = read_override(override)
+        values.pop(key, None)  # the last override counts, in value and in order
+        values[key] = inner.value
+        tree.root.value.setdefault("set", Node({}, "")).value[key] = Node(None, "command line")
+
+
+def base_of(name: str, tree: Tree) -> Path:
     """Return the base config, relative to the file that names it (which may be extended)."""
     written_in = Path(tree.where(("base",)).rpartition(":")[0])
-    base = (written_in.parent / expand_home(file.base)).absolute()
+    base = (written_in.parent / expand_home(name)).absolute()
     if not base.is_file():
         raise tree.error(("base",), no_file(base))
     return base
@@ -265,7 +270,7 @@ def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Overr
             if name not in tasks:
                 raise tree.error(path, f"{base.name} has no task {name!r}{suggest(name, tasks)}")
         others = [f"{TASKS}.{name}" for name in tasks if name not in names]
-        entries.append((names[0], [_setting(tree, path, key, None) for key in others]))
+        entries.append((names[0], [override_at(tree, path, key, None) for key in others]))
     labels = [label for label, _ in entries]
     if twice := next((label for label in labels if labels.count(label) > 1), None):
         raise tree.error(("tasks",), f"{twice} is listed twice; keep one")
@@ -278,11 +283,11 @@ def _expand(
     """Return the axes and the cells: tasks x named cells x points of the grid, in order."""
     if not file.grid and not file.cells:
         raise tree.error((), "no cells: give `grid` (values by key) or `cells` (overrides by name)")
-    everywhere = tuple(_setting(tree, ("set", key), key, file.set[key]) for key in file.set)
+    everywhere = tuple(override_at(tree, ("set", key), key, file.set[key]) for key in file.set)
     named = [
         (
-            _safe_name(tree, ("cells", name)),
-            [_setting(tree, ("cells", name, key), key, values[key]) for key in values],
+            safe_label(tree, ("cells", name)),
+            [override_at(tree, ("cells", name, key), key, values[key]) for key in values],
         )
         for name, values in file.cells.items()
     ] or [("", [])]
@@ -318,7 +323,7 @@ def _expand(
     return axes, list(cells.values())
 
 
-def _setting(tree: Tree, path: KeyPath, key: str, value: Any) -> Override:
+def override_at(tree: Tree, path: KeyPath, key: str, value: Any) -> Override:
     """Return the override ``key=value`` that is written at ``path``."""
     parts = key.split(".")
     if not all(parts) or "=" in key or key != key.strip():
@@ -330,7 +335,7 @@ def _setting(tree: Tree, path: KeyPath, key: str, value: Any) -> Override:
     return Override(dump_override(key, value), tree.where(path))
 
 
-def _safe_name(tree: Tree, path: KeyPath) -> str:
+def safe_label(tree: Tree, path: KeyPath) -> str:
     name = str(path[-1])
     if not SAFE_NAME.fullmatch(name):
         message = f"{name!r} names a directory: use letters, digits and . _ + -"
@@ -355,8 +360,8 @@ def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Any, Overr
     choices = []
     for place, value in dict(values if named else enumerate(values)).items():
         here: KeyPath = (*path, place)
-        label = _safe_name(tree, here) if named else _label(tree, here, value, short_key)
-        choices.append((label, value, _setting(tree, here, key, value)))
+        label = safe_label(tree, here) if named else _label(tree, here, value, short_key)
+        choices.append((label, value, override_at(tree, here, key, value)))
     return choices
 
 

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,6 +69,8 @@ class Pool:
         pending: runs that are not in the engine.
         running: runs in the engine, by name.
         late: runs whose command ended well and whose report is not visible here yet.
+        dropped: names of runs that were cancelled for good.
+        result: is called with each run that is finished; returns its score, for the progress.
         waited_for: names of runs that other processes hold, which were printed already.
     """
 
@@ -77,14 +79,31 @@ class Pool:
     keep_weights: bool
     progress: Progress
     failed: list[Failure]
-    pending: list[Attempt]
+    pending: list[Attempt] = field(default_factory=list)
     running: dict[str, Attempt] = field(default_factory=dict)
     late: list[Attempt] = field(default_factory=list)
     waited_for: set[str] = field(default_factory=set)
+    dropped: set[str] = field(default_factory=set)
+    result: Callable[[Run], str] = mean_score
 
     @property
     def done(self) -> bool:
-        return not (self.pending or self.running or self.late)
+        return not self.open
+
+    @property
+    def open(self) -> int:
+        """The number of runs that are not finished, failed or dropped."""
+        return len(self.pending) + len(self.running) + len(self.late)
+
+    def add(self, run: Run) -> None:
+        """Let a run wait for its start."""
+        run.log.parent.mkdir(parents=True, exist_ok=True)
+        self.pending.append(Attempt(run))
+
+    def drop(self, name: str) -> None:
+        """Cancel a run in the engine for good."""
+        self.dropped.add(name)
+        self.engine.cancel([name])
 
     def attach(self) -> None:
         """Take over the runs that an earlier start has left in the engine."""
@@ -151,6 +170,8 @@ class Pool:
     def _see_to(self, attempt: Attempt, code: int) -> None:
         """Let a run whose command has ended wait for its report or its next start, or fail."""
         run, attempt.ended = attempt.run, time.monotonic()
+        if run.name in self.dropped:
+            return
         if code == 0:
             self.late.append(attempt)
         elif code == TryAgain.exit_code:
@@ -165,7 +186,7 @@ class Pool:
             self._fail(run, error_line(run.log, code))
 
     def _settle(self, run: Run, how: str) -> None:
-        self.progress.settled(run.name, f"{mean_score(run)} ({how})")
+        self.progress.settled(run.name, f"{self.result(run)} ({how})")
 
     def _fail(self, run: Run, reason: str) -> None:
         self.failed.append(Failure(run, reason))
@@ -208,20 +229,25 @@ def train_all(
             Ctrl-C kills those of this machine.
         UserError: the engine is not installed, or cannot run the jobs.
     """
-    pending = [Attempt(run) for run in runs if not run.settled]
+    pending = [run for run in runs if not run.settled]
     progress.skipped(len(runs) - len(pending))
     if not pending:
         return
-    for attempt in pending:
-        attempt.run.log.parent.mkdir(parents=True, exist_ok=True)
-    pool = Pool(
-        load_engine(engine, settings),
-        settings,
-        keep_weights,
-        progress,
-        failed=failed,
-        pending=pending,
-    )
+    pool = Pool(load_engine(engine, settings), settings, keep_weights, progress, failed=failed)
+    for run in pending:
+        pool.add(run)
+    work(pool)
+    if settings.detach and pool.running:
+        progress.say(f"{len(pool.running)} runs are in the queue of {engine}")
+
+
+def work(pool: Pool, refill: Callable[[], None] = lambda: None) -> None:
+    """Train the runs of a pool until none is open. With ``settings.detach``, only submit them.
+
+    ``refill`` is called again and again; it may add and drop some.
+
+    Raises KeyboardInterrupt as ``train_all``.
+    """
     asked: list[bool] = []
     # the loop checks `asked`, as an exception in the middle of a fork would be lost
     with on_signal(lambda: asked.append(True)):
@@ -230,10 +256,8 @@ def train_all(
             while not asked:
                 pool.reap()
                 pool.fill()
-                if pool.done:
-                    return
-                if settings.detach:
-                    progress.say(f"{len(pool.running)} runs are in the queue of {engine}")
+                refill()  # last: runs that `fill` drops as finished leave room
+                if pool.done or pool.settings.detach:
                     return
                 pool.show()
                 time.sleep(TICK)

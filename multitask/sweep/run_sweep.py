@@ -58,7 +58,7 @@ def sweep(
     failed: list[Failure] = []
     with Progress(len(runs), jobs) as progress:
         try:
-            with on_signal(_interrupt):
+            with on_signal(interrupt):
                 train(runs, progress, failed)
         except KeyboardInterrupt:
             stopped = True
@@ -83,19 +83,20 @@ def sweep(
 
 def _check(grid: Grid, output: Path, runs: Sequence[Run]) -> None:
     """Raise UserError if the sweep would change what it has not made."""
-    _check_output(output)
+    check_output(output, SweepDirectory(output).grid, "ablation")
     _check_kind(grid, output)
-    _check_saved(runs)
+    check_saved(runs)
     check_tables(grid, output)
 
 
-def _check_output(output: Path) -> None:
+def check_output(output: Path, saved: Path, what: str) -> None:
+    """Raise UserError if a directory has content, but not the file that says ``what`` it is."""
     if not output.exists():
         return
     if not output.is_dir():
         raise UserError(f"{output} is a file: choose another --output DIR")
-    if entries(output) and not SweepDirectory(output).grid.is_file():
-        raise UserError(f"{output} is not empty and holds no ablation: choose another --output DIR")
+    if entries(output) and not saved.is_file():
+        raise UserError(f"{output} is not empty and holds no {what}: choose another --output DIR")
 
 
 def _check_kind(grid: Grid, output: Path) -> None:
@@ -106,7 +107,7 @@ def _check_kind(grid: Grid, output: Path) -> None:
         raise UserError(f"{output} holds {held}: choose another --output DIR")
 
 
-def _check_saved(runs: Sequence[Run]) -> None:
+def check_saved(runs: Sequence[Run]) -> None:
     """Raise UserError if an earlier start trained a cell of this name with another config."""
     for run in runs:
         if not open_run(run.directory).holds_run:
@@ -123,6 +124,6 @@ def _say_waiting(name: str) -> None:
     print(f"another process writes the grid or the table ({name}): waiting for it", flush=True)
 
 
-def _interrupt() -> None:
+def interrupt() -> None:
     """End a sweep on SIGTERM, which cluster schedulers send, as on Ctrl-C."""
     raise KeyboardInterrupt

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from multitask.config import Config
 from multitask.config.run_directory import Named, RunDirectory
+from multitask.config.yaml_merge import Override
 from multitask.config.yaml_reader import dump_override
 from multitask.sweep.grid import Grid
 from multitask.utils.file_system import OWNER_LOCK
@@ -27,6 +28,9 @@ class SweepDirectory:
     grid = Named("grid.yaml")
     # the lock of the process that writes the grid or the comparison
     lock = Named(OWNER_LOCK)
+    # the search that the directory belongs to, and Optuna's database
+    search = Named("search.yaml")
+    study = Named("study.db")
     # what `encoder.kernels: auto` means for all runs
     kernels = Named("grid.kernels")
     # the directory of the runs
@@ -115,12 +119,18 @@ def plan_runs(grid: Grid, output: Path) -> list[Run]:
     for seed in grid.seeds:
         for cell in grid.cells:
             directory = SweepDirectory(output).run(cell.name, seed)
-            settings = [setting.text for setting in cell.settings]
-            of_run = [dump_override("seed", seed), dump_override("output_dir", str(directory))]
-            arguments = ("train", str(grid.base), *settings, *of_run)
+            arguments = train_arguments(grid.base, cell.settings, seed, directory)
             config = grid.config(cell, seed, directory)
             runs.append(Run(cell.name, seed, directory, config, arguments))
     return runs
+
+
+def train_arguments(
+    base: Path, settings: Sequence[Override], seed: int, directory: Path
+) -> tuple[str, ...]:
+    """Return the arguments of the ``train`` command of a run."""
+    of_run = [dump_override("seed", seed), dump_override("output_dir", str(directory))]
+    return ("train", str(base), *(setting.text for setting in settings), *of_run)
 
 
 def finished_cells(grid: Grid, runs: Sequence[Run]) -> dict[str, list[Path]]:

@@ -16,18 +16,21 @@ CHUNK_RESAMPLES = 100
 def intervals(
     task_type: TaskType,
     columns: Columns,
+    names: Sequence[str] = (),
     *,
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, tuple[float, float]]:
-    """Return the 95 % percentile bootstrap interval (low, high) over rows, for every metric.
+    """Return the 95 % percentile bootstrap interval (low, high) over rows, for each metric.
+
+    ``names`` are the metrics; default: all of the type.
 
     Resamples in which a metric is NaN are ignored. A metric that is undefined on the original rows
     has the interval (NaN, NaN).
     """
-    points = compute(task_type, columns)
+    points = compute(task_type, columns, names)
     chunks = [
-        resampled_values(task_type, columns, rows)
+        resampled_values(task_type, columns, rows, names)
         for rows in resampled_rows(len(columns[0]), resamples, seed)
     ]
     bounds = {}

@@ -7,7 +7,7 @@ Labels and predictions are int [N], scores are probabilities [N, C]. The metrics
   set lacks does not lower it.
 - ``mcc`` is Matthews' correlation coefficient R_K (Gorodkin 2004), 0 if labels or predictions are
   constant.
-- ``mae`` is the mean distance in classes between prediction and label.
+- ``mae`` is the mean distance in classes between prediction and label, for ordered classes alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,6 +30,7 @@ class Classification(TaskType):
     gives = "{count} classes"
     selects = ("accuracy", "macro_f1", "mcc")
     metrics = (*selects, "mae")
+    of_ordered = ("mae",)
     figure = "multitask.reporting.figures.confusion_matrix:confusion"
     figure_shows = "Confusion matrix of {task} on dev"
     has_classes = True

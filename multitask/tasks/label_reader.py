@@ -39,6 +39,14 @@ class LabelReader:
     high: float = 1.0
     # tag scheme of words, such as IOB2; "" for other tasks
     scheme: str = ""
+    # True if the classes are in order, from the lowest to the highest
+    ordered: bool = False
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics of the task type that these classes have."""
+        every, of_ordered = self.task_type.metrics, self.task_type.of_ordered
+        return tuple(name for name in every if self.ordered or name not in of_ordered)
 
     def head_context(self, rows: "Rows | None" = None) -> dict[str, Any]:
         """Return constructor arguments for any head; without rows every class count is 1."""

@@ -12,14 +12,14 @@ import numpy as np
 from multitask.tasks.base import Array, Columns, TaskType
 
 
-def compute(task_type: TaskType, columns: Columns) -> dict[str, float]:
-    """Compute all metrics of a task type.
+def compute(task_type: TaskType, columns: Columns, names: Sequence[str] = ()) -> dict[str, float]:
+    """Compute the metrics ``names``; default: all of the task type.
 
     An undefined score is NaN, without an exception or a warning: any metric of no rows, or a
     correlation if one side is constant or not finite. Raises ValueError for a label or
     prediction outside the classes.
     """
-    values = resampled_values(task_type, columns, np.arange(len(columns[0]))[None])
+    values = resampled_values(task_type, columns, np.arange(len(columns[0]))[None], names)
     return {name: float(value[0]) for name, value in values.items()}
 
 

@@ -45,9 +45,10 @@ def predicted_records(
 
 def with_both_scores(records: list[Record]) -> list[Record]:
     """Return records of two classes with both probabilities in place of that of the second."""
-    return [
-        {**record, "scores": [1 - score, score]} for record in records for score in record["scores"]
-    ]
+    for record in records:
+        second = [score for score in record["scores"] if score is not None]
+        record["scores"] = [*(1 - score for score in second), *second]
+    return records
 
 
 def shares(

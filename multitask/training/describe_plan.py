@@ -86,9 +86,10 @@ def _stage(plan: Plan, stage: Stage) -> list[str]:
     """Describe a stage: steps, learning rates, and each task's share of the first epoch."""
     settings, tasks = stage.settings, plan.config.tasks
     most = settings.max_steps or plan.config.training.max_steps
+    epochs = "1 epoch" if settings.epochs == 1 else f"{settings.epochs} epochs"
     title = f"stage {stage.name}, " if plan.config.stages else ""
     lines = [
-        f"{title}steps: {stage.steps} planned ({settings.epochs} epochs of "
+        f"{title}steps: {stage.steps} planned ({epochs} of "
         f"{stage.sampler.steps_per_epoch}"
         + (f", at most {most}" if most else "")
         + f"), {settings.schedule} schedule, {round(settings.warmup * stage.steps)} of them "

@@ -232,12 +232,12 @@ def dev_results(
     """
     kind = reader.task_type
     columns = kind.columns(rows, reader, scores.predictions, scores.scores)
-    points = metrics.compute(kind, columns)
+    points = metrics.compute(kind, columns, reader.metrics)
     dev: dict[str, Any] = {"rows": len(rows), **points, "loss": scores.loss}
     pairs = kind.confusion_columns(rows, reader, scores.predictions)
     if pairs is not None:
         dev["confusion"] = confusion(*pairs, len(reader.names))
-    spans = intervals(kind, columns)
+    spans = intervals(kind, columns, reader.metrics)
     return dev, {name: list(span) for name, span in spans.items()}
 
 
@@ -247,5 +247,5 @@ def unseen_results(
     """Compute the metrics over the dev rows that are not ``seen`` in training, bool [N]."""
     columns = reader.task_type.columns(rows, reader, scores.predictions, scores.scores)
     labels, predictions, shown = (column[~seen] for column in columns)
-    points = metrics.compute(reader.task_type, (labels, predictions, shown))
+    points = metrics.compute(reader.task_type, (labels, predictions, shown), reader.metrics)
     return {"rows": int((~seen).sum()), **points}

@@ -146,7 +146,8 @@ def build_model(
         check_vocabulary(encoder, data.tokenizer, config.encoder.name)
     use_kernels(config, encoder, device, say)
     if config.training.precision == "bf16" and emulates_bf16(device):
-        say(f"training.precision: {device} computes bf16 in fp32, which is slow: use `fp16`")
+        slow = f"{device} computes bf16 in fp32, which is slow: use `fp16`"
+        say(f"warning: training.precision: {slow}")
     start = find_start(config)
     if start is not None:
         start_encoder(config, start, encoder, data.tokenizer)

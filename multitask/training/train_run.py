@@ -1,7 +1,6 @@
 # Tested by tests/commands/test_train.py
 """One run from start to end: config, data, model, sampler, trainer, evaluation, report."""
 
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
@@ -14,6 +13,7 @@ from multitask.config import Config
 from multitask.config.prepare_run_directory import (
     as_started,
     check_directory,
+    discard_weights,
     own,
     save_config,
     start_directory,
@@ -52,8 +52,8 @@ def train(
 ) -> Path:
     """Train, evaluate and report one run; return its directory, which this process owns meanwhile.
 
-    ``discard`` removes the weights at the end. ``callbacks`` are called before the checkpoints.
-    ``wall_time_s`` counts from ``began`` on the clock `time.perf_counter`; None: now.
+    ``discard`` removes the weights at the end. ``callbacks`` are called before checkpoints are
+    saved. ``wall_time_s`` counts from ``began`` on the clock `time.perf_counter`; None: now.
 
     Raises:
         Busy: another process trains in the directory.
@@ -169,12 +169,6 @@ def keep_loadable(plan: Plan, config: Config, trainer: Trainer) -> None:
     if not is_intact(run.encoder):
         warn(f"{run.encoder} was changed while the run trained: it is written again")
         save_encoder(plan, run)
-
-
-def discard_weights(run: RunDirectory) -> None:
-    """Remove checkpoints, weights and encoder of a finished run; the results stay."""
-    for folder in (run.checkpoints, run.weights, run.encoder):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _silent(line: str) -> None:

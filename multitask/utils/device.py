@@ -22,15 +22,15 @@ def pick_device(name: str) -> torch.device:
 
     Raises UserError if this machine does not have the device.
     """
-    number = os.environ.get("LOCAL_RANK")  # set by torchrun and accelerate
-    if name in ("auto", "cuda") and torch.cuda.is_available() and number is not None:
-        name = f"cuda:{number}"
+    if name in ("auto", "cuda") and torch.cuda.is_available():
+        number = os.environ.get("LOCAL_RANK", "0")  # set by torchrun and accelerate
         processes, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", 1)), torch.cuda.device_count()
         if processes > gpus:  # every process raises it, but only the first one prints
             message = f"{processes} processes, and this machine has {gpus} GPUs: start one for each"
             raise UserError(message + ", or set `device: cpu`")
+        name = f"cuda:{number}"  # `torch.cuda.set_device` wants the number
     if name == "auto":
-        if not torch.cuda.is_available() and DRIVER.exists():
+        if DRIVER.exists():
             kind = "a CPU build" if torch.version.cuda is None else f"for CUDA {torch.version.cuda}"
             warn(
                 f"this machine has an NVIDIA GPU, but this torch, {kind}, cannot use it: install "

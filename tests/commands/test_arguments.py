@@ -48,6 +48,8 @@ def test_an_engines_options_are_read():
     settings = settings_of(*slurm, "--jobs", "3", "--cpus-per-run", "2")
     assert settings.slurm == {"partition": "gpu", "time": "2:00:00"} and settings.detach
     assert (settings.jobs, settings.cpus, settings.gpus) == (3, 2, None)
+    commas = settings_of("--engine", "slurm", "--slurm", "mail-type=END,FAIL,nodelist=n[1-2],n4")
+    assert commas.slurm == {"mail-type": "END,FAIL", "nodelist": "n[1-2],n4"}
     settings = settings_of("--engine", "ray", "--address", "auto", "--gpus-per-run", "0.5")
     assert (settings.address, settings.gpus) == ("auto", 0.5)
 
@@ -63,6 +65,7 @@ def test_an_engines_options_are_read():
         ("--address auto", "--address: only for --engine ray: leave it out"),
         ("--engine ray --detach", "--detach: only for --engine slurm: leave it out"),
         ("--engine slurm --slurm time", "--slurm: expected KEY=VALUE,KEY=VALUE, not 'time'"),
+        ("--engine slurm --slurm a=b,", "--slurm: expected KEY=VALUE,KEY=VALUE, not ''"),
         ("--engine slurm --slurm time=,a=b", "--slurm: expected KEY=VALUE,KEY=VALUE, not 'time='"),
     ],
 )

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from multitask.config.yaml_merge import is_override, load_tree
+from multitask.config.yaml_merge import is_override, load_tree, nested
+from multitask.config.yaml_reader import dump_yaml
 from multitask.utils.errors import UserError
 from tests.support.messages import tree_refusal
 
@@ -254,6 +255,16 @@ def test_a_default_that_every_task_replaces_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"no effect: .* set tasks.a.data.test, tasks.b.data.test"):
         load_tree(file, ["defaults.data.test=null"])
     assert load_tree(file, ["defaults.data.dev=d"]).value["tasks"]["a"]["data"]["dev"] == "d"
+
+
+def test_overrides_as_the_content_of_a_file_give_the_same_values(files):
+    overrides = ["tasks.sst.head=a", "tasks.sst.head.size=3", "training.lr=1e-5", "seed=2"]
+    overrides += ["tasks.sst.dropout=0.1", "tasks.sst.dropout=0.2"]
+    values = nested(overrides)
+    assert values["tasks"] == {"sst": {"head": {"name": "a", "size": 3}, "dropout": 0.2}}
+    files(base="seed: 1\ntasks: {sst: {head: {name: b, other: 1}}}\n")
+    files(over=dump_yaml({"extends": "base.yaml", **values}))
+    assert load_tree("over.yaml").value == load_tree("base.yaml", overrides).value
 
 
 def test_a_null_that_some_tasks_replace_is_refused(tmp_path):

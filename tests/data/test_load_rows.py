@@ -146,6 +146,7 @@ def test_two_different_texts_are_two_classes(head, tmp_path):
         ("binary", {"label_range": [0, 1]}, "the head predicts classes"),
         ("class", {}, "column 'label' needs at least two labels and has: "),
         ("class", {"label": "gold"}, "no column 'gold'"),
+        ("binary", {"ordered": True}, "tasks.t.data.ordered: the head takes no ordered classes"),
     ],
 )  # fmt: skip
 def test_labels_that_do_not_fit_the_head(label_type, data, part, tmp_path):

@@ -84,3 +84,19 @@ def test_the_numbers_of_named_classes_have_an_order(tmp_path):
     Dataset.from_dict(columns, Features(kinds)).to_parquet(tmp_path / "x.parquet")
     config = make(tmp_path, {"train": "x.parquet", "dev": "x.parquet", "id": None}, "ordinal")
     assert label_readers(config)["t"].names == ("low", "medium", "high")
+
+
+def metrics_of(directory, head, **data):
+    lines = ["sentence,label", "a,low", "b,high", "c,medium"]
+    (directory / "train.csv").write_text("\n".join(lines))
+    return label_readers(make(directory, {"id": None, **data}, head))["t"].metrics
+
+
+def test_the_distance_of_classes_is_a_metric_of_ordered_classes_alone(tmp_path):
+    order = {"labels": ["low", "medium", "high"]}
+    plain = metrics_of(tmp_path, "classification", **order)
+    assert plain and "mae" not in plain
+    assert metrics_of(tmp_path, "classification", ordered=True, **order) == (*plain, "mae")
+    assert metrics_of(tmp_path, "ordinal", **order) == (*plain, "mae")
+    result = refusal(metrics_of, tmp_path, "classification", ordered=True)
+    assert "tasks.t.data.labels: `ordered: true` needs the order of high, low, medium" in result

@@ -9,6 +9,7 @@ import torch
 import transformers
 from torch import nn
 
+from benchmarks.launch_counter import Waits, launches
 from multitask.config import load_config
 from multitask.data.collate import Batch, SharedBatch, separate
 from multitask.training.gradient_surgery import Surgery, pcgrad
@@ -16,7 +17,7 @@ from multitask.training.loss import Objective
 from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
 from tests.conftest import ROOT, save_tiny_encoder
-from tests.support.launches import as_on_a_gpu, launches
+from tests.support.launches import as_on_a_gpu
 from tests.support.small_models import TASKS, sentences
 
 ROWS, LAYERS = 32, 12
@@ -77,9 +78,9 @@ def our_step(
     return lambda: train_step(model, [batches], optimizer, objective, clip_norm=1.0, **more)
 
 
-def count(step: Callable[[], object], patch: pytest.MonkeyPatch) -> int:
+def count(step: Callable[[], object]) -> int:
     step()  # the optimizer's state is made
-    with launches(patch) as counter:
+    with launches() as counter:
         step()
     return counter.count
 
@@ -88,10 +89,10 @@ def count(step: Callable[[], object], patch: pytest.MonkeyPatch) -> int:
 def test_a_step_of_one_task_has_hardly_more_launches_than_the_loop(
     make, encoder, precision, most, monkeypatch
 ):
-    loop = count(plain_loop(encoder, precision), monkeypatch)
+    loop = count(plain_loop(encoder, precision))
     as_on_a_gpu(monkeypatch)
     one = separate({"sst": batch("sst")})
-    ours = count(our_step(make, encoder, precision, one), monkeypatch)
+    ours = count(our_step(make, encoder, precision, one))
     assert ours <= most * loop, (ours, loop)
 
 
@@ -109,8 +110,8 @@ def test_more_tasks_and_methods_cost_few_launches(make, encoder, case, monkeypat
     as_on_a_gpu(monkeypatch)
     surgery = Surgery(pcgrad()) if case == "pcgrad" else None
     one, several = separate({"sst": batch("sst")}), separate({task: batch(task) for task in tasks})
-    plain = count(our_step(make, encoder, "fp32", one), monkeypatch)
-    ours = count(our_step(make, encoder, "fp32", several, *changes, surgery=surgery), monkeypatch)
+    plain = count(our_step(make, encoder, "fp32", one))
+    ours = count(our_step(make, encoder, "fp32", several, *changes, surgery=surgery))
     assert ours <= most * plain, (ours, plain)
 
 
@@ -119,21 +120,60 @@ STEPS = {
     "joint": (list(TASKS), []),
     "smart": (["sst", "sts"], ["tasks.sst.smart.weight=1", "tasks.sts.smart.weight=1"]),
     "pals": (list(TASKS), PALS),
+    "hire": (["sst"], ["tasks.sst.pooling=hire"]),
 }
+# HIRE reads the lengths of its texts for its GRUs: in poolers/layer_scores.py and poolers/fusion.py
+READS = {"hire": 2}
 
 
-@pytest.mark.parametrize("case", STEPS)
-def test_forward_and_backward_never_wait(make, encoder, case):
-    """On the meta device every operation that reads a value raises an error."""
-    tasks, changes = STEPS[case]
+def away(make, encoder: Path, tasks: list[str], changes: list[str]):
+    """A model on the meta device, its batches, and the objective."""
     model = make(f"encoder.name={encoder}", *changes, dtype=torch.float32).train().to("meta")
     config = load_config(ROOT / "configs" / "cs224n.yaml", changes)
     smart = {t: config.tasks[t].smart for t in tasks if config.tasks[t].smart is not None}
     batches = [s.to(torch.device("meta")) for s in separate({t: batch(t) for t in tasks})]
-    outcomes = Objective(dict.fromkeys(tasks, 1.0), smart).losses(model, batches)
-    losses = [outcome.loss for outcome in outcomes.values()]
-    losses += [outcome.penalty for outcome in outcomes.values() if outcome.penalty is not None]
-    torch.stack(losses).sum().backward()
-    assert len(losses) == len(tasks) + len(smart)
+    return model, batches, Objective(dict.fromkeys(tasks, 1.0), smart)
+
+
+@pytest.mark.parametrize("case", STEPS)
+def test_forward_and_backward_never_wait(make, encoder, case):
+    """On the meta device every operation that reads a value raises an error, or is counted."""
+    tasks, changes = STEPS[case]
+    model, batches, objective = away(make, encoder, tasks, changes)
+    with Waits() as waits:
+        outcomes = objective.losses(model, batches)
+        losses = [outcome.loss for outcome in outcomes.values()]
+        losses += [outcome.penalty for outcome in outcomes.values() if outcome.penalty is not None]
+        torch.stack(losses).sum().backward()
+    assert waits.count == READS.get(case, 0)
+    assert len(losses) == len(tasks) + len(objective.smart)
     with pytest.raises((RuntimeError, NotImplementedError)):
         losses[0].item()
+
+
+@pytest.mark.parametrize("case", STEPS)
+@pytest.mark.parametrize("surgery", [False, True])
+def test_a_step_waits_once_and_once_more_for_surgery(make, encoder, case, surgery):
+    tasks, changes = STEPS[case]
+    model, batches, objective = away(make, encoder, tasks, changes)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)  # fused AdamW does not run there
+    method = Surgery(pcgrad()) if surgery else None
+    with Waits() as waits:
+        done = train_step(model, [batches], optimizer, objective, clip_norm=1.0, surgery=method)
+    assert waits.count == 1 + (surgery and len(tasks) > 1) + READS.get(case, 0)
+    assert done.losses == dict.fromkeys(tasks, 1.0)  # what a read gives
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")
+@pytest.mark.parametrize("case", [case for case in STEPS if case not in READS])
+def test_forward_and_backward_never_wait_for_a_card(make, encoder, case):
+    tasks, changes = STEPS[case]
+    model = make(f"encoder.name={encoder}", *changes, dtype=torch.float32).train().to("cuda")
+    _, _, objective = away(make, encoder, tasks, changes)
+    batches = [s.to(torch.device("cuda")) for s in separate({t: batch(t) for t in tasks})]
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        outcomes = objective.losses(model, batches)
+        torch.stack([outcome.loss for outcome in outcomes.values()]).sum().backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

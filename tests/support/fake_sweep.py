@@ -59,12 +59,14 @@ def processes_of(cell: str, seed: int) -> list[int]:
     return [int(number) for number in re.findall(r"^process (\d+)", log_of(cell, seed), re.M)]
 
 
-def background(*arguments: object, prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
-    """`ablate` in a separate process, with the stand-in for training."""
-    words = ["ablate", *map(str, arguments)]
-    command = [*prefix, sys.executable, "-c", DRIVER, str(FAKE), *words]
+def background(
+    *arguments: object, prefix: Sequence[str] = (), command: str = "ablate"
+) -> subprocess.Popen[str]:
+    """A sweep in a separate process, with the stand-in for training."""
+    words = [command, *map(str, arguments)]
+    program = [*prefix, sys.executable, "-c", DRIVER, str(FAKE), *words]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
+        program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
     )
 
 

@@ -1,89 +1,11 @@
-"""Counts what a GPU would be asked to do, on a CPU."""
-
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+"""The branch of a GPU, on a CPU, for the rest of a test."""
 
 import pytest
-import torch
-from torch import Tensor
-from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from multitask.utils.device import counts_launches
-
-NOTHING = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "lift_fresh",
-           "_unsafe_view", "_reshape_alias", "is_same_size"}  # fmt: skip
+from benchmarks.launch_counter import branching
 
 
 def as_on_a_gpu(patch: pytest.MonkeyPatch) -> None:
     """Let every module of ours take the branch of a GPU on a CPU."""
-    for name, module in list(sys.modules.items()):
-        ours = name.split(".")[0] in ("multitask", "heads", "pals", "smart")
-        if ours and getattr(module, "counts_launches", None) is counts_launches:
-            patch.setattr(module, "counts_launches", lambda device: True)
-
-
-class Launches(TorchDispatchMode):
-    """Counts the operators that are not views; ``one_each`` stands for CUDA's fused ones."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-        self.inside = False
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> object:
-        space, name = func._schema.name.split("::")
-        views = any(r.alias_info is not None and not r.alias_info.is_write
-                    for r in func._schema.returns)  # fmt: skip
-        if not (self.inside or views or name in NOTHING or space == "profiler"):
-            self.count += 1
-        return func(*args, **(kwargs or {}))
-
-    @contextmanager
-    def as_one(self) -> Iterator[None]:
-        """Count all that the block does as one launch."""
-        self.count += 1
-        self.inside = True
-        try:
-            yield
-        finally:
-            self.inside = False
-
-
-class _OneEach(torch.autograd.Function):
-    """One launch forward, one backward, with results of the right shape."""
-
-    @staticmethod
-    def forward(ctx: Any, counter: Launches, *inputs: Tensor) -> Tensor:
-        ctx.counter = counter
-        ctx.save_for_backward(*inputs)
-        with counter.as_one():
-            return inputs[0].clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        with ctx.counter.as_one():
-            return None, *(x.clone() for x in ctx.saved_tensors)
-
-
-@contextmanager
-def launches(patch: pytest.MonkeyPatch) -> Iterator[Launches]:
-    """Count the launches of a block. Dropout and attention are one each way, as on CUDA; what they
-    compute there is nonsense of the right shape."""
-    counter = Launches()
-
-    def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-        return _OneEach.apply(counter, x) if training and p else x
-
-    def attention(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> Tensor:
-        return _OneEach.apply(counter, query, key, value)
-
-    with patch.context() as inner:
-        inner.setattr(functional, "dropout", dropout)
-        inner.setattr(functional, "scaled_dot_product_attention", attention)
-        with counter:
-            yield counter
+    for module in branching():
+        patch.setattr(module, "counts_launches", lambda device: True)

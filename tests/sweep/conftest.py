@@ -1,14 +1,31 @@
 """Fixtures of the sweep tests."""
 
+import functools
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from multitask.sweep import pool
+from multitask.sweep.engines.base import ENGINES
 from tests.conftest import ROOT
 from tests.support import comparison_stand_in
 from tests.support.fake_sweep import FAKE, GRID
+
+LOAD = """
+import sys
+from pathlib import Path
+from multitask.sweep.engines.base import Settings, load_engine
+from multitask.utils.errors import UserError
+try:
+    load_engine(sys.argv[1], Settings(Path.cwd())).close()
+except UserError as error:
+    print(error)
+"""
+MARKED = {name: [] if name == "local" else [pytest.mark.engines] for name in ENGINES}
+NAMES = [pytest.param(name, marks=marks) for name, marks in MARKED.items()]
 
 
 @pytest.fixture
@@ -25,3 +42,23 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "g.yaml"
     file.write_text(GRID)
     return file
+
+
+@functools.cache
+def missing(name: str, directory: Path) -> str:
+    """What an engine says that cannot be used here; empty if it can."""
+    command = [sys.executable, "-c", LOAD, name]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=directory, env=variables, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture(params=NAMES)
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of each engine of the registry that is installed here."""
+    said = missing(request.param, tmp_path_factory.getbasetemp())
+    if said:
+        pytest.skip(said)
+    return request.param

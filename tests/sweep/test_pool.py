@@ -193,6 +193,38 @@ def test_another_code_is_a_failure_at_once(train):
     assert stub.all == NAMES
 
 
+class Endless(Stub):
+    """Its jobs end when they are cancelled, with 75."""
+
+    def __init__(self, runs):
+        super().__init__(runs, {})
+        self.cancelled: list[str] = []
+
+    def ended(self):
+        codes = dict.fromkeys(self.cancelled, 75)
+        self.jobs = [name for name in self.jobs if name not in codes]
+        self.cancelled = []
+        return codes
+
+    def cancel(self, names):
+        self.cancelled += names
+
+
+def test_runs_are_added_while_others_train_and_a_dropped_one_is_not_started_again(grid, clock):
+    runs = plan_runs(load_grid(grid), Path("runs/g"))
+    stub, lines, left = Endless(runs), Lines(), list(runs)
+    one = pool.Pool(stub, Settings(Path("runs/g")), False, lines, failed=[])
+
+    def refill():
+        for name in one.running:
+            one.drop(name)
+        if left and not one.open:
+            one.add(left.pop(0))
+
+    pool.work(one, refill)
+    assert stub.all == NAMES and not one.failed and not left
+
+
 # --- real processes, of the engine `local` ---
 
 

@@ -122,10 +122,10 @@ def test_an_interrupted_sweep_leaves_the_table_of_what_is_finished(grid, monkeyp
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "Interrupted: 3 of 4 runs are finished." in output
+    assert "So far 3 of 4 runs are finished." in output
     saved = json.loads(Path("runs/g/comparison.json").read_text())
     assert [group["seeds"] for group in saved["groups"]] == [[1, 2], [1]]
-    assert saved["notes"] == ["Interrupted: 3 of 4 runs are finished."]
+    assert saved["notes"] == ["So far 3 of 4 runs are finished."]
 
 
 def test_an_interrupted_sweep_leaves_the_table_to_those_that_go_on(grid, monkeypatch):

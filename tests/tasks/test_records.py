@@ -4,7 +4,7 @@ import numpy as np
 
 from multitask.config.registry import task_type
 from multitask.tasks.label_reader import LabelReader
-from multitask.tasks.records import file_records, predicted_records, shares
+from multitask.tasks.records import file_records, predicted_records, shares, with_both_scores
 from multitask.tasks.rows import Rows
 
 READER = LabelReader(task_type("class"), {"0": 0, "1": 1}, ("bad", "good"))
@@ -31,3 +31,9 @@ def test_python_gets_names_and_all_digits_and_no_labels():
 
 def test_shares_name_the_classes_and_mark_the_chosen():
     assert shares(READER, [0.2, 0.8], [1]) == [("bad", 0.2, False), ("good", 0.8, True)]
+
+
+def test_two_classes_have_both_probabilities():
+    reader = LabelReader(task_type("binary"), {"0": 0, "1": 1}, ("bad", "good"))
+    records = predicted_records(ROWS, reader, np.array([0, 1]), np.array([[0.0], [0.75]]))
+    assert [record["scores"] for record in with_both_scores(records)] == [[1, 0], [0.25, 0.75]]

@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 import torch
 
-from multitask.utils.device import autocast, autocast_dtype, emulates_bf16, send
+from multitask.utils.device import (
+    autocast,
+    autocast_dtype,
+    emulates_bf16,
+    gpu_facts,
+    pick_device,
+    send,
+)
+from multitask.utils.errors import UserError
 
 CPU = torch.device("cpu")
 SAPPHIRE_RAPIDS = {
@@ -62,3 +70,34 @@ def test_autocast_to_nothing_does_nothing():
         assert not torch.is_autocast_enabled("cpu")
     with autocast(CPU, torch.bfloat16):
         assert torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize("name", ["auto", "cuda"])
+@pytest.mark.parametrize("rank", [None, "1"])
+def test_a_gpu_has_its_number_and_fp32_means_fp32(name, rank, monkeypatch):
+    """torch.cuda.set_device refuses a device without a number."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    if rank is not None:
+        monkeypatch.setenv("LOCAL_RANK", rank)
+    assert pick_device(name) == torch.device("cuda", int(rank or 0))
+    assert not torch.backends.cudnn.allow_tf32
+
+
+def test_more_processes_than_gpus_are_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with pytest.raises(UserError, match="2 processes, and this machine has 1 GPUs"):
+        pick_device("auto")
+
+
+def test_facts_of_a_card(monkeypatch):
+    assert gpu_facts(CPU) is None
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 3 * 2**29)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    facts = {"name": "Tesla T4", "cuda": "13.0", "peak_memory_gib": 1.5}
+    assert gpu_facts(torch.device("cuda", 0)) == facts

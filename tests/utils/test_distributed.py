@@ -18,6 +18,7 @@ from multitask.training.loss import Objective
 from multitask.training.setup import set_up
 from multitask.training.step import train_step
 from multitask.utils import distributed
+from multitask.utils.device import pick_device
 from tests.conftest import save_tiny_encoder
 from tests.support.processes import TORCHRUN, launch
 from tests.support.run_files import events
@@ -246,6 +247,17 @@ def test_bad_input_is_said_once(command, tmp_path):
     (line,) = [ln for ln in result.stderr.splitlines() if ln.startswith("error: ")]
     assert "tasks.qqp.batch_size: 1 rows cannot be shared out to 2 processes" in line
     assert not Path("runs/cs224n").exists() or not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["auto", "cuda"])
+def test_one_process_sets_its_gpu(name, monkeypatch):
+    """With the real ``torch.cuda.set_device``, which a CPU build has too."""
+    numbers = []
+    monkeypatch.setattr(torch._C, "_cuda_setDevice", numbers.append, raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with distributed.processes(pick_device(name)):
+        assert numbers == [0]
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 5])

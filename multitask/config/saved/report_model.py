@@ -4,7 +4,7 @@ A key with a default is one that older versions, or heads of a probe grid, do no
 of the fields is that of the keys in the file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
@@ -115,6 +115,10 @@ class TaskReport(Saved):
         """The task's metric on dev; None if undefined."""
         value: float | None = self.dev[self.metric]
         return value
+
+    def reported(self, metrics: Sequence[str]) -> list[str]:
+        """Return those of a task type's metrics that the report has."""
+        return [metric for metric in metrics if metric in self.dev]
 
     def by(self, metric: str) -> "TaskReport":
         """Return a copy whose `metric` is another metric of the task."""

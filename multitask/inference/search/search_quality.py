@@ -149,7 +149,8 @@ def compatible_lists(count: int) -> tuple[int, str | None]:
     if count >= wanted:
         return LISTS, None
     if count >= LISTS:
-        return LISTS, f"{LISTS:,} lists as in the paper want {wanted:,} texts; there are {count:,}"
+        need = f"the paper's {LISTS:,} lists need {wanted:,} texts to train on"
+        return LISTS, f"{need}; this corpus has {count:,}"
     lists = max(1, count // POINTS_A_LIST)
     return lists, f"{count:,} texts cannot train the paper's {LISTS:,} lists: {lists} instead"
 

@@ -1,14 +1,17 @@
-"""The Flask application: one form, answered one request at a time.
+"""The Flask application: one form and one address for JSON, answered one request at a time.
 
 The page runs no script, and its content security policy allows requests to itself only.
 """
 
+import logging
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from multitask.inference.serve import responses
 from multitask.inference.serve.responses import Served
 from multitask.inference.serve.server import ADDRESS, import_flask
-from multitask.reporting.html_page import fill
+from multitask.reporting.html_page import fill, stream
 from multitask.utils.errors import UserError
 from multitask.utils.limits import REQUEST_BYTES, TYPED_CHARACTERS
 
@@ -19,11 +22,13 @@ POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
     "form-action 'self'; frame-src 'self'; frame-ancestors 'self'"
 )
+FAILED = "Something failed here. The terminal where the page was started says what."
+LOGGER = logging.getLogger(__name__)
 NO_REPORT = "The run has no report yet: it is written when the run ends."
 
 
 def make_app(served: Served) -> "Flask":
-    """Make the application: ``/`` is the page, ``/report`` the run's report."""
+    """Make the application: ``/`` is the page, ``/predict`` takes JSON, ``/report`` the report."""
     flask = import_flask()
     from werkzeug.exceptions import HTTPException, SecurityError
 
@@ -41,9 +46,15 @@ def make_app(served: Served) -> "Flask":
     def reply() -> Any:
         form = flask.request.form
         first, second = form.get("first", ""), form.get("second", "")
-        task = form.get("attention", "")
+        return replied(served, first, second, form.get("attention", ""))
+
+    @app.post("/predict")
+    def predict() -> Any:
         with served.busy:
-            return filled(served, first, second, task)
+            try:
+                return {"predictions": responses.predictions(served, flask.request.get_json())}
+            except UserError as error:
+                return {"error": str(error)}, 400
 
     @app.get("/report")
     def show_report() -> Any:
@@ -57,14 +68,17 @@ def make_app(served: Served) -> "Flask":
 
     @app.errorhandler(HTTPException)
     def refused(error: HTTPException) -> Any:
+        if flask.request.path == "/predict":
+            return {"error": error.description}, error.code
         texts = {404: "There is no such page here.", 413: "That is too much text for the page."}
         return page(served, problem=texts.get(error.code or 0, f"{error.name}.")), error.code
 
     @app.errorhandler(Exception)
     def failed(error: Exception) -> Any:
-        app.logger.error("a request failed", exc_info=error)
-        problem = "Something failed here. The terminal where the page was started says what."
-        return page(served, problem=problem), 500
+        LOGGER.error("a request failed", exc_info=error)
+        if flask.request.path == "/predict":
+            return {"error": FAILED}, 500
+        return page(served, problem=FAILED), 500
 
     @app.after_request
     def guard(response: Any) -> Any:
@@ -76,8 +90,13 @@ def make_app(served: Served) -> "Flask":
     return app
 
 
-def filled(served: Served, first: str, second: str, task: str) -> Any:
-    """Write the page with answers to two typed texts; the second may be empty."""
+def replied(served: Served, first: str, second: str, task: str) -> Any:
+    """Reply to two typed texts, of which the second may be empty.
+
+    The page is sent while it is made: first the form, then the answers, the pictures and the
+    nearest texts.
+    """
+    flask = import_flask()
     typed = {"first": first[:TYPED_CHARACTERS], "second": second[:TYPED_CHARACTERS], "task": task}
     try:
         texts = responses.read_texts(served, first, second)
@@ -86,35 +105,55 @@ def filled(served: Served, first: str, second: str, task: str) -> Any:
             raise UserError("There is no such task to draw the attention of.")
     except UserError as error:
         return page(served, problem=str(error), **typed), 400
-    more: dict[str, object] = {"texts": texts, "answers": responses.answers(served, texts)}
+    values = {
+        "texts": texts,
+        "answer": partial(tried, responses.answer, served, texts=texts),
+        "pictures": partial(tried, responses.attention, served, task or choices[0], texts),
+        "neighbours": partial(tried, responses.neighbours, served),
+    }
+    return flask.Response(stream(**contents(served, **typed, **values)))
+
+
+def tried(
+    make: Callable[..., Any], served: Served, *arguments: Any, **more: Any
+) -> tuple[Any, str]:
+    """Return what a function makes and an empty text, or None and why there is nothing.
+
+    The beginning of the page is sent by then, so an exception must not end it. Nothing else is
+    computed at that time; a reader who is slow holds nobody up.
+    """
     try:
-        more["pictures"] = responses.attention(served, task or choices[0], texts)
+        with served.busy:
+            return make(served, *arguments, **more), ""
     except UserError as error:
-        more["no_picture"] = str(error)
-    try:
-        more["nearest"] = [responses.neighbours(served, text) for text in texts]
-    except UserError as error:
-        more["no_nearest"] = str(error)
-    return page(served, **typed, **more)
+        return None, str(error)
+    except Exception as error:
+        LOGGER.error("a part of a reply failed", exc_info=error)
+        return None, FAILED
 
 
 def page(served: Served, **values: Any) -> str:
-    """Write the page as HTML; ``values`` fill the fields that are empty at first."""
+    """Write a page without answers; ``values`` fill the fields that are empty at first."""
+    return fill(**contents(served, **values))
+
+
+def contents(served: Served, **values: Any) -> dict[str, Any]:
+    """Return the template of the page and its values."""
     run = served.run
-    texts = ("first", "second", "task", "no_picture", "no_nearest", "problem")
-    usual: dict[str, object] = dict.fromkeys(texts, "")
-    usual |= dict.fromkeys(("texts", "answers", "pictures", "nearest"), ())
-    return fill(
-        "serve.html.j2",
-        **{**usual, **values},
-        page={
+    usual = {**dict.fromkeys(("first", "second", "task", "problem"), ""), "texts": ()}
+    return {
+        "template": "serve.html.j2",
+        "page": {
             "title": f"Try {run.directory.resolve().name}",
             "summary": "Type a text, see what this run makes of it. Nothing leaves this machine.",
             "sections": [],
         },
-        served=served,
-        tasks=[(task, responses.about(served, task)) for task in served.tasks],
-        choices=responses.attention_tasks(served),
-        limit=TYPED_CHARACTERS,
-        has_report=run.files.html_page.is_file(),
-    )
+        "served": served,
+        "tasks": [(task, responses.about(served, task)) for task in served.tasks],
+        "choices": responses.attention_tasks(served),
+        "examples": responses.examples(served),
+        "limit": TYPED_CHARACTERS,
+        "has_report": run.files.html_page.is_file(),
+        **usual,
+        **values,
+    }

@@ -1,10 +1,12 @@
 """Answer a request: the predictions of a loaded run for a text or a pair of texts."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from multitask.data.inputs.base import Input, input_of
 from multitask.inference.analysis.attention_weights import cls_attention
@@ -14,7 +16,7 @@ from multitask.inference.search.text_index import TextIndex, check_origin, open_
 from multitask.inference.similarity import cosines
 from multitask.reporting.figures.attention_map import draw_mean
 from multitask.reporting.figures.style import save_figure
-from multitask.tasks.base import TaskType
+from multitask.tasks.base import Record, TaskType
 from multitask.utils.errors import UserError
 from multitask.utils.limits import TYPED_CHARACTERS
 
@@ -181,6 +183,55 @@ def _is_shown(run: TrainedRun, task: str) -> bool:
     return not silent and not again
 
 
+def warm(served: Served) -> None:
+    """Answer once, so that the first request need not load what only answers need."""
+    texts = ["warm", "up"]
+    answers(served, texts)
+    with suppress(UserError):
+        attention(served, attention_tasks(served)[0], texts)
+
+
+def examples(served: Served) -> list[tuple[str, str]]:
+    """Return two inputs for the form, from the run's dev rows: a text and a pair, if it has both.
+
+    There are fewer if the run has no saved dev predictions.
+    """
+    found: dict[bool, tuple[str, str]] = {}
+    for task in served.tasks:
+        pair = served.needs_pair(task)
+        if pair in found or not served.run.files.predictions_of(task, "dev").is_file():
+            continue
+        for record in served.run.files.load_predictions(task, "dev"):
+            first, *others = record["texts"]
+            typed = (first, "\n".join(others) if pair else "")
+            if first.strip() and max(map(len, typed)) <= TYPED_CHARACTERS:
+                found[pair] = typed
+                break
+    return list(found.values())
+
+
+def predictions(served: Served, request: Any) -> list[Record]:
+    """Predict what a JSON request asks for: ``{"task": "sst", "texts": [...]}``, as in Python.
+
+    Raises UserError for another form, a text that is too long, and what ``predict`` refuses.
+    """
+    form = '{"task": "NAME", "texts": ["...", ...]}, with a list of texts for a pair'
+    if not (isinstance(request, dict) and {*request} == {"task", "texts"}):
+        raise UserError(f"expected {form}")
+    task, texts = request["task"], request["texts"]
+    if task not in served.tasks:
+        raise UserError(f"task: expected one of {', '.join(served.tasks)}")
+    if not isinstance(texts, list):
+        raise UserError(f"texts: expected a list: {form}")
+    for text in texts:
+        for part in text if isinstance(text, list) else [text]:
+            if isinstance(part, str) and len(part) > TYPED_CHARACTERS:
+                message = f"a text has {len(part):,} characters, more than {TYPED_CHARACTERS:,}"
+                raise UserError(f"texts: {message}: shorten it")
+    rows = [tuple(text) if isinstance(text, list) else text for text in texts]
+    return served.run.predict(task, rows)
+
+
 def read_texts(served: Served, first: str, second: str) -> list[str]:
     """Return the typed texts, one or two. Raises UserError for empty and for too long texts.
 
@@ -214,10 +265,11 @@ def about(served: Served, task: str) -> str:
 
 def answers(served: Served, texts: Sequence[str]) -> list[TaskAnswer]:
     """Return each task's answer; a task that needs a second text asks for it."""
-    return [_answer(served, task, texts) for task in served.tasks]
+    return [answer(served, task, texts) for task in served.tasks]
 
 
-def _answer(served: Served, task: str, texts: Sequence[str]) -> TaskAnswer:
+def answer(served: Served, task: str, texts: Sequence[str]) -> TaskAnswer:
+    """Return a task's answer; it asks for a second text if the task needs one."""
     what, kind = about(served, task), served.kind(task)
     if served.needs_pair(task) and len(texts) < 2:
         return TaskAnswer(task, what, message="Needs a second text.")
@@ -237,19 +289,19 @@ def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Resu
     """Predict the typed texts, one or two."""
     reader, row = served.run.readers[task], served.input(task).row_of_typed(texts)
     (record,) = served.run.predict(task, [row[0] if len(row) == 1 else row])
-    answer = reader.task_type.answer(record, reader)
-    notes = [*cut(served, task, row), *answer.get("notes", ())]
-    shares = [Share(*share) for share in answer.get("shares", ())]
+    words = reader.task_type.answer(record, reader)
+    notes = [*cut(served, task, row), *words.get("notes", ())]
+    shares = [Share(*share) for share in words.get("shares", ())]
     if len(shares) > MOST_CLASSES:
         notes.append(f"The {MOST_CLASSES} likeliest of {len(shares)} classes.")
         shares = sorted(shares, key=lambda share: -share.probability)[:MOST_CLASSES]
     return Result(
         of,
-        answer["prediction"],
+        words["prediction"],
         shares,
-        number=answer.get("number"),
-        low=answer.get("low", 0.0),
-        high=answer.get("high", 1.0),
+        number=words.get("number"),
+        low=words.get("low", 0.0),
+        high=words.get("high", 1.0),
         notes=notes,
     )
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multitask.utils.device import send
+from multitask.utils.device import counts_launches, send
 
 # a group takes the next longer sequence while it has at most STRETCH times the tokens of the
 # group's shortest sequence plus SLACK (measured by benchmarks/attention.py)
@@ -120,8 +120,11 @@ class Packing:
         first = self.lengths.cumsum() - self.lengths
         self._rows, self._positions = rows, np.arange(len(columns)) - first[rows]
         slots = order[rows] * width + columns
-        arrays = (slots, self._positions, first, order)
-        self.slots, self.positions, self.first, self._order = send(arrays, mask.device)
+        arrays = [slots, self._positions, first, order]
+        if counts_launches(mask.device):
+            arrays += self._places()
+        self.slots, self.positions, self.first, self._order, *sent = send(arrays, mask.device)
+        self._sent = sent
 
     @cached_property
     def starts(self) -> Tensor:
@@ -142,13 +145,17 @@ class Packing:
     @cached_property
     def padded(self) -> Padded:
         """All sequences in one group, for attention on a GPU."""
+        rows, slots, pads = self._sent or send(self._places(), self._device)
+        return Padded(len(self.lengths), int(self.lengths[-1]), rows, slots, pads != 0)
+
+    def _places(self) -> list[np.ndarray]:
+        """Compute ``rows``, ``slots`` and ``pads`` of ``padded``, all int64."""
         count, width = len(self.lengths), int(self.lengths[-1])
         slots = self._rows * width + self._positions
         rows = np.zeros(count * width, dtype=np.int64)
         rows[slots] = np.arange(len(slots))
         pads = np.arange(-(-width // STORED) * STORED) >= self.lengths[:, None]
-        sent = send([rows, slots, pads.astype(np.int64)], self._device)
-        return Padded(count, width, sent[0], sent[1], sent[2] != 0)
+        return [rows, slots, pads.astype(np.int64)]
 
     def pack(self, padded: Tensor) -> Tensor:
         """Select the real tokens: [B, T, d] (or [B, T]) -> [N, d] (or [N])."""

@@ -38,7 +38,7 @@ from multitask.reporting.comparison.saved_predictions import (
 )
 from multitask.reporting.comparison.score_tables import best_of
 from multitask.reporting.comparison.settings import differing_settings
-from multitask.reporting.comparison.significance import drawn_seeds, holm, p_value, seed_means
+from multitask.reporting.comparison.significance import corrected, drawn_seeds, p_value, seed_means
 from multitask.reporting.comparison.times import training_times
 from multitask.reporting.comparison.transfer import transfer
 from multitask.reporting.html_page import write_html
@@ -235,11 +235,15 @@ def _overall(columns: list[Column]) -> Column:
 
 
 def _scored(column: Column, baseline: int) -> list[Scores | None]:
-    """Return each group's entry of one column; NaN for an undefined score."""
+    """Return each group's entry of one column; NaN for an undefined score.
+
+    A difference has a p only if both groups have several seeds: one seed says nothing about another
+    (docs/comparing.md measures how often its p would be wrong).
+    """
     entries = [None if entry is None else _summary(*entry) for entry in column]
     best = best_of([e["mean"] for e in entries if e and math.isfinite(e["mean"])])
     base, against = entries[baseline], column[baseline]
-    compared = []
+    compared: list[tuple[Difference, Array]] = []
     for each, entry in zip(entries, column, strict=True):
         if each is None or entry is None:
             continue
@@ -250,11 +254,13 @@ def _scored(column: Column, baseline: int) -> list[Scores | None]:
         if math.isfinite(value):
             differences = entry[1] - against[1]
             low, high = percentiles(differences)
-            p = p_value(differences)
+            several = min(len(entry[0]), len(against[0])) > 1
+            p = p_value(differences) if several else math.nan
             difference: Difference = {"value": value, "low": low, "high": high, "p": p}
             each["difference"] = difference
-            compared.append(difference)
-    for difference, p in zip(compared, holm([each["p"] for each in compared]), strict=True):
+            compared.append((difference, differences))
+    ps = corrected([samples for _, samples in compared], [each["p"] for each, _ in compared])
+    for (difference, _), p in zip(compared, ps, strict=True):
         difference["p_holm"] = p
     return entries
 

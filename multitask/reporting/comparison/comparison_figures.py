@@ -7,7 +7,7 @@ from multitask.config.run_directory import RunDirectory
 from multitask.reporting.comparison.comparison_json import ComparedGroup, Comparison, Scores
 from multitask.reporting.comparison.grid_axes import heatmaps, long_axes
 from multitask.reporting.comparison.replaced_files import CURVES, GAPS
-from multitask.reporting.comparison.score_tables import columns
+from multitask.reporting.comparison.score_tables import columns, several_seeds
 from multitask.reporting.figures import style
 from multitask.reporting.figures.grid_figures import draw_curve_bands, draw_heatmaps, loss_gaps
 
@@ -103,7 +103,7 @@ def draw_comparison(comparison: Comparison) -> "style.Figure":
 
 
 def _panel(axes: "style.Axes", entries: list[Scores | None], baseline: int) -> None:
-    base = entries[baseline]
+    base, several = entries[baseline], several_seeds(entries)
     if base and base["mean"] is not None:
         label = "mean of the baseline (bold name)"
         axes.axvline(base["mean"], **style.LOOKS["baseline"], label=label)
@@ -117,7 +117,7 @@ def _panel(axes: "style.Axes", entries: list[Scores | None], baseline: int) -> N
         if entry["low"] is not None:
             label = "95 % interval of the group's mean"
             axes.hlines(line, entry["low"], entry["high"], **style.LOOKS["interval"], label=label)
-        label = "best mean" if entry["best"] else "mean"
+        label = "best mean" if entry["best"] and several else "mean"
         axes.plot(entry["mean"], line, **style.LOOKS[label], label=label)
     style.quiet_frame(axes)
     axes.tick_params(axis="y", length=0)

@@ -1,6 +1,6 @@
 """Build report.html, the page of a comparison."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from multitask.reporting.comparison import score_tables
@@ -24,9 +24,13 @@ from multitask.reporting.page import Image, Lines, Page, Section, Text, Tile
 from multitask.reporting.table_formats import Table
 
 LEGEND = (
-    "The best mean of each column. Dot: the mean over seeds; bar: its 95 % interval; stroke: the "
-    "baseline. The best of many is partly luck: read the differences."
+    "Dot: the mean over seeds; bar: its 95 % interval; stroke: the baseline. The best of many is "
+    "partly luck: read the differences."
 )
+LEGENDS = {
+    "dev": f"The best mean of each column. {LEGEND}",
+    "holdout": f"Dev scores of the group that is best on the held-out rows. {LEGEND}",
+}
 MARGINALS = (
     "Mean of all cells that have a value, ± standard deviation of that mean over seeds. A place on "
     "the other axes counts only if every value of the axis has a score there. The best is marked."
@@ -59,7 +63,7 @@ def comparison_page(directory: Path, comparison: Comparison) -> Page:
         summary=_summary(comparison),
         sections=sections,
         tiles=_tiles(comparison),
-        legend=LEGEND,
+        legend=LEGENDS["holdout" if _held_out(comparison, -1) else "dev"],
     )
 
 
@@ -73,23 +77,44 @@ def _column(comparison: Comparison, at: int) -> dict[str, Scores]:
     return {name: entry for name, entry in entries.items() if entry and entry["mean"] is not None}
 
 
+def _held_out(comparison: Comparison, at: int) -> dict[str, Scores]:
+    """Return the scores of a column on the held-out rows, by group; none for a single group."""
+    groups = {g["name"]: g.get("holdout") for g in comparison["groups"]}
+    entries = {
+        name: score_tables.entries(comparison, holdout)[at]
+        for name, holdout in groups.items()
+        if holdout
+    }
+    known = {name: each for name, each in entries.items() if each and each["mean"] is not None}
+    return known if len(known) > 1 else {}
+
+
+def _best(entries: Mapping[str, Scores]) -> str:
+    return max(entries, key=lambda name: entries[name]["mean"])
+
+
 def _summary(comparison: Comparison) -> str:
     groups, baseline = comparison["groups"], comparison["baseline"]
     runs = sum(len(group["runs"]) for group in groups)
     counted = [_counted(len(groups), "group"), _counted(runs, "run")]
-    text = f"{', '.join(counted)} on {', '.join(comparison['tasks'])}; baseline: {baseline}."
-    overall = _column(comparison, -1)
-    best = next((name for name, entry in overall.items() if entry["best"]), None)
-    if best is None:
+    text = f'{", ".join(counted)} on {", ".join(comparison["tasks"])}; baseline: "{baseline}".'
+    overall, held_out = _column(comparison, -1), _held_out(comparison, -1)
+    scores = held_out or overall
+    if len(scores) < 2:
         return text
-    text += f" Best mean over the tasks: {best} with {score_tables.score_cell(overall[best])}"
+    best = _best(scores)
+    where = "Best on the held-out rows" if held_out else "Best mean over the tasks"
+    text += f' {where}: "{best}" with {score_tables.score_cell(scores[best])}'
     if best == baseline:
-        return f"{text}, the baseline."
-    if baseline not in overall:
-        return f"{text}."
-    difference = score_tables.difference_cell(overall[best]["difference"])
-    base = score_tables.score_cell(overall[baseline])
-    return f"{text}; the baseline has {base} (difference {difference})."
+        text += ", the baseline"
+    elif best in overall and baseline in overall:
+        dev = f" {score_tables.score_cell(overall[best])} on dev;" if held_out else ""
+        difference = score_tables.difference_cell(overall[best]["difference"])
+        base = score_tables.score_cell(overall[baseline])
+        text += f";{dev} the baseline has {base} (difference {difference})"
+    if not score_tables.several_seeds(scores.values()):
+        text += f"; {score_tables.ONE_SEED}"
+    return f"{text}."
 
 
 def _counted(count: int, word: str) -> str:
@@ -97,26 +122,39 @@ def _counted(count: int, word: str) -> str:
 
 
 def _tiles(comparison: Comparison) -> list[Tile]:
-    """Build a tile for the mean and one per task: the best group next to the baseline."""
+    """Build a tile for the mean and one per task: the best group next to the baseline.
+
+    The held-out rows say which group is best, if there are any.
+    """
     titles = score_tables.columns(comparison)
     first = [-1] if len(comparison["tasks"]) > 1 else []
     return [
-        _tile(comparison["baseline"], "mean of the tasks" if at < 0 else titles[at], column)
+        _tile(
+            comparison["baseline"],
+            "mean of the tasks" if at < 0 else titles[at],
+            column,
+            _held_out(comparison, at),
+        )
         for at in (*first, *range(len(comparison["tasks"])))
         if (column := _column(comparison, at))
     ]
 
 
-def _tile(baseline: str, title: str, entries: dict[str, Scores]) -> Tile:
-    best = max(entries, key=lambda name: entries[name]["mean"])
+def _tile(
+    baseline: str, title: str, entries: Mapping[str, Scores], held_out: Mapping[str, Scores]
+) -> Tile:
+    best = _best({name: each for name, each in held_out.items() if name in entries} or entries)
     entry = entries[best]
-    who = f"best of {len(entries)}: {best}" if len(entries) > 1 else best
+    who = f'best of {len(entries)}: "{best}"' if len(entries) > 1 else f'"{best}"'
     flags, references = [], {}
     if best == baseline:
         who += ", the baseline"
     elif baseline in entries:
         references["baseline"] = entries[baseline]["mean"]
-        if not _clear(entry["difference"]):
+        difference = entry["difference"]
+        if difference and score_tables.rows_only(difference):
+            flags.append(score_tables.ONE_SEED)
+        elif not (_clear(difference) and difference and difference["value"] > 0):
             flags.append("not clearly better than the baseline")
     return Tile(title, who, entry["mean"], entry["low"], entry["high"], references, flags)
 
@@ -139,8 +177,9 @@ def _differences(comparison: Comparison) -> list[Section]:
         if _clear(each)
     }
     table = Table(("group", *score_tables.columns(comparison)), rows, frozenset(marked))
-    title, text = score_tables.difference_title(comparison), Text(f"Bold: p below {CLEAR}.")
-    return [Section(title, [text, table], label="Differences")]
+    text = [] if not marked else [Text(f"Bold: p below {CLEAR}.")]
+    title = score_tables.difference_title(comparison)
+    return [Section(title, [*text, table], label="Differences")]
 
 
 def _two_lines(difference: Difference | None) -> str:

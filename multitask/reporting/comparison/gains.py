@@ -87,7 +87,7 @@ def gains(
             "metric": ensemble.metric,
             "rows": len(ensemble.rows),
             **_compared(runs, *column),
-            "dev": metrics.compute(ensemble.task_type, ensemble.columns),
+            "dev": metrics.compute(ensemble.task_type, ensemble.columns, ensemble.reported),
         }
     counted = [columns[task] for task in tasks if task not in evaluate_only]
     scores, samples = zip(*(counted or columns.values()), strict=True)

@@ -41,6 +41,8 @@ class ScoredRows:
     scores: Array
     # the labels as saved, which a metric may not need; None: those of ``rows``
     saved_labels: Sequence[Any] | None = None
+    # the metrics that the run reports; default: all of the task type
+    reported: Sequence[str] = ()
 
     @property
     def columns(self) -> Columns:
@@ -86,7 +88,16 @@ def load_split(run: Path, task: str, split: str, result: TaskReport) -> ScoredRo
             None if unlabelled else labels,
         )
         saved = [record["label"] for record in records]
-        scored = ScoredRows(run, rows, kind, result.metric, predictions, scores, saved)
+        scored = ScoredRows(
+            run,
+            rows,
+            kind,
+            result.metric,
+            predictions,
+            scores,
+            saved_labels=saved,
+            reported=result.reported(kind.metrics),
+        )
         return _checked(scored, split, result, advice)
     except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
         raise UserError(f"{file}: damaged or incomplete: {advice}") from error

@@ -1,6 +1,6 @@
 """The tables of a comparison as text, Markdown, CSV and LaTeX; nothing is computed here."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from multitask.reporting.comparison.comparison_json import (
     Columns,
@@ -25,6 +25,7 @@ HOLDOUT_TITLE = "Scores on the held-out rows of train: choose by these, report d
 GAIN_TITLE = "Relative gain over single-task training in %, and its mean Δm"
 TIME_TITLE = "Training time: an epoch's training steps alone, median over seeds"
 MATRIX_TITLE = "Adding the task of a row to the training of a column's changes its score by"
+ONE_SEED = "one seed: says nothing about another seed"
 TIMES = ("epoch_seconds", "epoch_seconds_ratio")  # the last columns of table.csv
 
 
@@ -101,20 +102,20 @@ def _first_untitled(comparison: Comparison) -> list[tuple[str, Table]]:
 def score_table(comparison: Comparison) -> Table:
     """Build the table of mean ± standard deviation; the best mean of a column is marked.
 
-    It has a column of trained parameters if the groups differ in them by more than a percent.
+    None is marked where a group has one seed. The table has a column of trained parameters if the
+    groups differ in them by more than a percent.
     """
     groups = comparison["groups"]
     counts = [group.get("trained_parameters") for group in groups]
     known = [count for count in counts if count is not None]
     differ = len(known) == len(counts) and max(known) > 1.01 * min(known)
-    rows, marked = [], set()
-    for line, (group, count) in enumerate(zip(groups, counts, strict=True)):
-        scores = entries(comparison, group)
+    rows = []
+    every = [entries(comparison, group) for group in groups]
+    for group, count, scores in zip(groups, counts, every, strict=True):
         rows.append([group["name"], str(len(group["seeds"])), *map(score_cell, scores)])
         rows[-1] += [f"{count:,}"] if differ else []
-        marked |= {(line, 2 + i) for i, entry in enumerate(scores) if entry and entry["best"]}
     header = ("group", "seeds", *columns(comparison), *(["trained parameters"] if differ else []))
-    return Table(header, rows, frozenset(marked))
+    return Table(header, rows, best_cells(every, 2))
 
 
 def best_of(means: Sequence[float]) -> float | None:
@@ -125,15 +126,25 @@ def best_of(means: Sequence[float]) -> float | None:
 def best_cells(
     rows: Sequence[Sequence[MeanScore | None]], first: int
 ) -> frozenset[tuple[int, int]]:
-    """Return the cells to mark: the best mean of each column, numbered from ``first``."""
+    """Return the cells to mark: the best mean of each column, numbered from ``first``.
+
+    A column with a score of one seed has no mark: it says nothing about another seed.
+    """
     marked = set()
     for column, column_entries in enumerate(zip(*rows, strict=True), first):
+        if not several_seeds(column_entries):
+            continue
         means = [entry["mean"] if entry else None for entry in column_entries]
         best = best_of([mean for mean in means if mean is not None])
         marked |= {
             (row, column) for row, mean in enumerate(means) if mean is not None and mean == best
         }
     return frozenset(marked)
+
+
+def several_seeds(scores: Iterable[MeanScore | None]) -> bool:
+    """Return True if every defined score is of several seeds, so that it has a deviation."""
+    return all(e["sd"] is not None for e in scores if e and e["mean"] is not None)
 
 
 def holdout_table(comparison: Comparison) -> Table | None:
@@ -149,7 +160,9 @@ def holdout_table(comparison: Comparison) -> Table | None:
 
 
 def difference_title(comparison: Comparison) -> str:
-    return f"Difference to {comparison['baseline']}, its 95 % interval, Holm's p"
+    found = [each for row in differences(comparison).values() for each in row if each]
+    p = "" if found and all(map(rows_only, found)) else ", Holm's p"
+    return f"Difference to {comparison['baseline']}, its 95 % interval{p}"
 
 
 def differences(comparison: Comparison) -> dict[str, list[Difference | None]]:
@@ -192,9 +205,18 @@ def difference_cell(difference: Difference | None, digits: int = 3) -> str:
 
 
 def difference_parts(difference: Difference, digits: int = 3) -> tuple[str, str, str]:
-    """Return the parts of ``difference_cell``: ``+0.012``, ``[-0.003, +0.027]`` and ``p 0.123``."""
+    """Return the parts of ``difference_cell``: ``+0.012``, ``[-0.003, +0.027]`` and ``p 0.123``.
+
+    Without a p, as one side has one seed, the last one is ``rows only``.
+    """
     bounds = interval(difference["low"], difference["high"], digits)
-    return signed(difference["value"], digits), bounds, p_value(difference["p_holm"])
+    p = "rows only" if rows_only(difference) else p_value(difference["p_holm"])
+    return signed(difference["value"], digits), bounds, p
+
+
+def rows_only(difference: Difference) -> bool:
+    """Return True if the interval is of the rows alone, since one side has one seed."""
+    return difference["p_holm"] is None and difference["low"] is not None
 
 
 def gain_table(comparison: Comparison) -> Table | None:
@@ -224,29 +246,33 @@ def _all_notes(comparison: Comparison) -> list[str]:
 def explanations(comparison: Comparison) -> list[str]:
     """Explain what the numbers are, how they were computed, and their limits."""
     groups, singles = comparison["groups"], comparison["transfer"].get("singles")
-    most = max(len(group["seeds"]) for group in groups)
-    lines = [
-        f"Dev scores: mean ± standard deviation over seeds{' (one seed: -)' if most == 1 else ''}. "
-        "The best mean of a column is marked; that alone does not make it better than the next."
-        if len(groups) > 1
-        else "Dev scores: mean ± standard deviation over seeds."
-    ]
-    if any(entry and entry["difference"] for g in groups for entry in entries(comparison, g)):
-        lines += [
+    lines = ["Dev scores: mean ± standard deviation over seeds."]
+    if score_table(comparison).marked:
+        lines[0] += (
+            " The best mean of a column is marked; that alone does not make it better than the "
+            "next."
+        )
+    single = [group["name"] for group in groups if len(group["seeds"]) == 1]
+    if single:
+        who = "every group" if len(single) == len(groups) else ", ".join(single)
+        lines.append(f"{ONE_SEED.capitalize()}; its deviation is unknown (-): {who}.")
+    found = [each for row in differences(comparison).values() for each in row if each]
+    if found:
+        lines.append(
             f"Differences to {comparison['baseline']}: paired bootstrap over dev rows and seeds, "
-            f"{comparison['resamples']:,} resamples, 95 % percentile interval; p is two-sided, "
-            "after Holm's correction over the groups of the column.",
+            f"{comparison['resamples']:,} resamples, 95 % percentile interval."
+        )
+    if any(map(rows_only, found)):
+        lines.append("Rows only: an interval of the dev rows alone, as a side has one seed; no p.")
+    if not all(map(rows_only, found)):
+        lines += [
+            "p is two-sided, after Holm's correction over the column's comparisons; groups with "
+            "the same predictions are one.",
             "Few seeds are a coarse measure: the true standard deviation may be half or six times "
             "that of three seeds, and half or thirty times that of two. With several seeds the "
             "test is careful, but where they differ several times more than the rows' noise, its "
-            "intervals are too narrow and p too small."
-            if most > 1
-            else "With one seed, intervals and p-values reflect only the rows' noise: another "
-            "seed may change a score by more.",
+            "intervals are too narrow and p too small.",
         ]
-        single = [group["name"] for group in groups if len(group["seeds"]) == 1]
-        if most > 1 and single:
-            lines.append(f"Only one seed, so the spread is unknown: {', '.join(single)}.")
     if time_table(comparison):
         lines.append(
             "Training times exclude evaluation and start-up; the load of the machine was not "

@@ -6,7 +6,7 @@ drawn rows (a two-way bootstrap; Owen, "The pigeonhole bootstrap", 2007).
 
 Limits, measured by ``benchmarks/bootstrap_coverage.py``:
 
-- With one seed, p reflects only the noise of the rows; another seed may give another result.
+- With one seed, p would reflect only the noise of the rows: there is none (``compare``).
 - With several seeds the test is conservative: the noise of single runs on single rows is counted
   with the rows and again with the seeds.
 - S seeds drawn from S vary less than S new seeds would, by (S - 1) / S in variance. If seeds differ
@@ -49,6 +49,18 @@ def p_value(differences: Array) -> float:
         return math.nan
     fewer = min((finite <= 0).sum(), (finite >= 0).sum())
     return min(1.0, 2 * (int(fewer) + 1) / (len(finite) + 1))
+
+
+def corrected(differences: Sequence[Array], p_values: Sequence[float]) -> list[float]:
+    """Apply Holm's correction to comparisons, of which each has its differences [R] and its p.
+
+    Equal differences are one comparison: cells of a probe grid share their probes. Differences that
+    are all 0 are none, as both groups have the same predictions: p stays.
+    """
+    keys = [each.tobytes() for each in differences]
+    once = {key: p for key, each, p in zip(keys, differences, p_values, strict=True) if each.any()}
+    adjusted = dict(zip(once, holm([*once.values()]), strict=True))
+    return [adjusted.get(key, p) for key, p in zip(keys, p_values, strict=True)]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -79,6 +79,7 @@ LOOKS: dict[str, dict[str, Any]] = {
         "zorder": 3,
     },
     "mean": {"marker": "D", "markersize": 5, "color": DARK, "zorder": 4, **OUTLINED},
+    "pruned": {"linestyle": "none", "marker": "x", "markersize": 5, "color": GREY},
     "our seed": {"linestyle": "none", "marker": "o", "markersize": 3, "color": GREY},
     "ours": {"color": DARK, "marker": "D", "markersize": 5, "capsize": 3, "linewidth": 1.2},
     "printed": {"color": VERMILLION, "marker": "x", "markersize": 6},

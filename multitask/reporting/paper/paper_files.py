@@ -205,7 +205,8 @@ def _notes(table: PaperTable) -> list[str]:
         lines.append(
             "Differences are of means: paired bootstrap over dev rows and seeds, "
             f"{table['resamples']:,} resamples, 95 % percentile interval; p is two-sided, after "
-            "Holm's correction over the rows of the column."
+            "Holm's correction over the column's comparisons. Rows only: a side has one seed, so "
+            "there is no p."
         )
     for average in table["averages"]:
         columns = ", ".join(average["columns"]) or "no column that every row has"

@@ -1,6 +1,7 @@
 """Run the commands as processes of this machine."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +17,8 @@ DEVICES = "CUDA_VISIBLE_DEVICES"
 class Local:
     """Processes of this machine. If the sweep is killed, Linux sends them SIGTERM.
 
-    The devices of ``CUDA_VISIBLE_DEVICES`` are dealt out: each command gets the one that the fewest
-    others have.
+    The devices of ``CUDA_VISIBLE_DEVICES``, or all GPUs if it is not set, are dealt out: each
+    command gets the one that the fewest others have.
     """
 
     queues: ClassVar[bool] = False
@@ -29,7 +30,8 @@ class Local:
                 "such as 0,1"
             )
         self._variables = threads(settings.cpus, settings.jobs)
-        self._devices = visible_devices(os.environ.get(DEVICES))
+        chosen = os.environ.get(DEVICES)
+        self._devices = gpus() if chosen is None else visible_devices(chosen)
         self._device_of: dict[str, str] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -72,10 +74,23 @@ class Local:
         return {DEVICES: self._device_of[name]}
 
 
-def visible_devices(value: str | None) -> list[str]:
+def gpus() -> list[str]:
+    """Return the ids of this machine's NVIDIA GPUs; none where there is no NVIDIA tool to ask."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return []
+    command = [tool, "--query-gpu=uuid", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return done.stdout.split()
+
+
+def visible_devices(value: str) -> list[str]:
     """Return the devices of ``CUDA_VISIBLE_DEVICES``; CUDA ignores what follows a negative one."""
     devices = []
-    for device in (value or "").split(","):
+    for device in value.split(","):
         if not device.strip() or device.strip().startswith("-"):
             break
         devices.append(device.strip())

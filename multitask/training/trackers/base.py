@@ -22,6 +22,7 @@ from multitask.training.step import Stepped
 from multitask.utils import distributed
 from multitask.utils.errors import reason_of, warn
 from multitask.utils.names import SWEEP_VARIABLE
+from multitask.utils.optional import install_command
 
 if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
@@ -58,7 +59,7 @@ class Tracker:
     """Base class of a connection to a tracker. Its methods may raise any exception."""
 
     modules: ClassVar[tuple[str, ...]]  # what it imports
-    packages: ClassVar[str]  # what to install, as arguments of pip
+    extra: ClassVar[str] = "trackers"  # the extra of pyproject.toml that has them
 
     def start(self, run: TrackedRun, run_id: str | None) -> str | None:
         """Begin a run, or continue the one with this id. Return its id; None if it needs none."""
@@ -94,7 +95,7 @@ def check_installed(config: Config) -> None:
         tracker = imported(TRACKERS[name])
         if any(importlib.util.find_spec(module) is None for module in tracker.modules):
             key = "trackers" if name in config.training.trackers else name
-            message = f"{name} is not installed: pip install {tracker.packages}"
+            message = f"{name} is not installed: {install_command(tracker.extra)}"
             raise config.error(("training", key), message)
 
 

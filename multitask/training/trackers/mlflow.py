@@ -20,7 +20,6 @@ class MLflow(Tracker):
     """Asks MLflow after a resume which steps it has, and sends the others."""
 
     modules = ("mlflow", "sqlalchemy", "alembic")
-    packages = "mlflow-skinny sqlalchemy alembic"
 
     def start(self, run: TrackedRun, run_id: str | None) -> str:
         os.environ.update({name: v for name, v in DEFAULTS.items() if name not in os.environ})

@@ -14,7 +14,7 @@ class TensorBoard(Tracker):
     """Writes event files. At each start it writes them anew, so every step is there once."""
 
     modules = ("tensorboard",)
-    packages = "tensorboard"
+    extra = "tensorboard"
 
     def start(self, run: TrackedRun, run_id: str | None) -> None:
         from torch.utils.tensorboard import SummaryWriter

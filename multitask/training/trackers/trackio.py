@@ -13,7 +13,6 @@ class Trackio(Tracker):
     """Asks trackio after a resume which steps it has, and sends the others."""
 
     modules = ("trackio",)
-    packages = "trackio"
 
     def start(self, run: TrackedRun, run_id: str | None) -> str:
         import trackio

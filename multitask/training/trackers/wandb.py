@@ -17,7 +17,6 @@ class WeightsAndBiases(Tracker):
     """
 
     modules = ("wandb",)
-    packages = "wandb"
 
     def start(self, run: TrackedRun, run_id: str | None) -> str:
         import wandb

@@ -25,7 +25,7 @@ SCRIPT = "<script>alert('x')</script> </textarea><img src=http://x.y onerror=ale
 TAGS = set(
     "html head meta link title style body a header h1 h2 h3 h4 p nav ul ol li main section svg "
     "line circle span div img details summary form label textarea select option button blockquote "
-    "iframe".split()
+    "iframe input".split()
 )
 
 
@@ -199,28 +199,109 @@ def test_a_failure_is_a_sentence_in_the_page_and_a_traceback_in_the_terminal(
     def fail(*_):
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(responses, "answers", fail)
+    monkeypatch.setattr(responses, "answer", fail)
     reply = post(client, TEXT)
-    assert reply.status_code == 500
-    assert "Something failed here." in check(reply) and "secret" not in reply.text
-    assert "secret" in caplog.text
+    assert check(reply).count("Something failed here.") == 3 and "secret" not in reply.text
+    assert "secret" in caplog.text and len(Parsed(reply.text).all("img")) == 1
+
+
+def test_the_answers_are_sent_before_the_pictures_are_drawn(served, monkeypatch):
+    drawn, usual = [], responses.attention
+    monkeypatch.setattr(responses, "attention", lambda *a: drawn.append(a) or usual(*a))
+    app = make_app(served)
+    with app.test_request_context("/", method="POST", data={"first": TEXT, "second": OTHER}):
+        parts = iter(app.dispatch_request().response)
+    sent = ""
+    while "working" not in sent.rpartition("<h3>")[2]:
+        sent += next(parts)
+    assert "Try it" in sent and 'class="verdict"' not in sent  # the form, and a word that we work
+    while sent.count('class="verdict"') < 4:  # two texts of sst, a pair of qqp and of sts
+        sent += next(parts)
+    assert not drawn and "<img" not in sent
+    sent += "".join(parts)
+    assert drawn and sent.count("<img") == 2
+
+
+def test_a_reader_who_stops_holds_nobody_up(served):
+    app = make_app(served)
+    with app.test_request_context("/", method="POST", data={"first": TEXT}):
+        parts = iter(app.dispatch_request().response)
+    while 'class="verdict"' not in next(parts):
+        pass
+    assert not served.busy.locked()
+    assert post(app.test_client(), TEXT).status_code == 200
+
+
+def test_examples_come_from_the_runs_dev_rows(client, served, monkeypatch):
+    (first, second), (one, two) = responses.examples(served)
+    dev = served.run.files.load_predictions("sst", "dev")
+    assert (first, second) == (dev[0]["texts"][0], "")
+    assert [one, two] == served.run.files.load_predictions("qqp", "dev")[0]["texts"]
+    page = Parsed(client.get("/").text)
+    hidden = [field["value"] for field in page.all("input")]
+    assert hidden == [first, "", one, two]
+    reply = post(client, one, two)
+    assert check(reply) and reply.status_code == 200
+    monkeypatch.setattr(served.run, "directory", Path("/nowhere"))
+    assert responses.examples(served) == []
+
+
+def test_json_has_what_python_gives(client, served):
+    for task, texts in (("sst", [TEXT, OTHER]), ("qqp", [(TEXT, OTHER)])):
+        reply = client.post("/predict", json={"task": task, "texts": texts})
+        assert reply.status_code == 200
+        assert reply.json == {"predictions": served.run.predict(task, texts)}
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "message"),
+    [
+        ({"json": {"task": "no", "texts": []}}, 400, "task: expected one of sst, qqp, sts"),
+        ({"json": {"task": ["sst"], "texts": []}}, 400, "task: expected one of"),
+        ({"json": {"texts": [TEXT]}}, 400, 'expected {"task": "NAME", "texts": ["...", ...]}'),
+        ({"json": [1]}, 400, 'expected {"task"'),
+        ({"json": {"task": "sst", "texts": TEXT}}, 400, "texts: expected a list"),
+        ({"json": {"task": "sst", "texts": [None]}}, 400, "task sst"),
+        ({"json": {"task": "qqp", "texts": [TEXT]}}, 400, "task qqp"),
+        ({"json": {"task": "sst", "texts": ["a" * 2001]}}, 400, "2,001 characters"),
+        ({"data": {"task": "sst"}}, 415, "application/json"),
+        ({"data": "{", "content_type": "application/json"}, 400, ""),
+        ({"data": "[" * 40000, "content_type": "application/json"}, 400, ""),
+        ({"data": "a" * (REQUEST_BYTES + 1), "content_type": "application/json"}, 413, ""),
+    ],
+)
+def test_a_bad_json_request_is_answered_in_json(request_, code, message, client):
+    reply = client.post("/predict", **request_)
+    assert (reply.status_code, [*reply.json]) == (code, ["error"])
+    assert message in reply.json["error"]
+    assert client.get("/predict").status_code == 405
+
+
+def test_a_failure_and_another_host_are_answered_in_json(client, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(responses, "predictions", fail)
+    reply = client.post("/predict", json={})
+    assert reply.status_code == 500 and "Something failed" in reply.json["error"]
+    assert client.post("/predict", json={}, headers={"Host": "evil.example"}).status_code == 400
 
 
 def test_one_text_is_answered_at_a_time(served, monkeypatch):
     inside, most = 0, 0
-    lock, usual = threading.Lock(), responses.answers
+    lock, usual = threading.Lock(), responses.answer
 
-    def counted(*arguments):
+    def counted(*arguments, **options):
         nonlocal inside, most
         with lock:
             inside += 1
             most = max(most, inside)
-        result = usual(*arguments)
+        result = usual(*arguments, **options)
         with lock:
             inside -= 1
         return result
 
-    monkeypatch.setattr(responses, "answers", counted)
+    monkeypatch.setattr(responses, "answer", counted)
     app = make_app(served)
     codes = []
     ask = [

@@ -122,7 +122,7 @@ def test_the_tables_hold_the_scores_and_differences(kind):
         score_cell(entry)
         for group in comparison["groups"]
         for entry in (*group["tasks"].values(), group["overall"])
-        if entry and entry["best"]
+        if entry and entry["best"] and entry["sd"] is not None
     ]
     table = text.split("<table>")[1].split("</table>")[0]
     assert sorted(re.findall("<strong>(.*?)</strong>", table)) == sorted(best)
@@ -137,8 +137,9 @@ def test_the_tables_hold_the_scores_and_differences(kind):
                 continue
             value, low, high = (difference[key] for key in ("value", "low", "high"))
             p = difference["p_holm"]
+            shown = "rows only" if p is None else f"p {p:.3f}"
             assert rows[group["name"]][at] == (
-                f"{value:+z.3f} p {p:.3f}\n[{low:+z.3f}, {high:+z.3f}]"
+                f"{value:+z.3f} {shown}\n[{low:+z.3f}, {high:+z.3f}]"
             )
 
 
@@ -165,7 +166,7 @@ def test_the_tiles_name_the_best_beside_the_baseline(written):
     best = next(group for group in comparison["groups"] if group["overall"]["best"])
     base = comparison["groups"][-1]["overall"]["mean"]
     tile = page.tiles[0]
-    assert tile.measure == f"best of 11: {best['name']}"
+    assert tile.measure == f'best of 11: "{best["name"]}"'
     assert (tile.score, tile.references) == (best["overall"]["mean"], {"baseline": base})
     p = best["overall"]["difference"]["p_holm"]
     assert tile.flags == ([] if p < 0.05 else ["not clearly better than the baseline"])
@@ -173,11 +174,35 @@ def test_the_tiles_name_the_best_beside_the_baseline(written):
     # the best is the baseline, nobody else has the column, and the column is empty
     comparison, folder, _ = written["subsets"]
     overall, *tiles = comparison_page(folder, comparison).tiles
-    assert overall.measure == "sst-para-sts" and overall.references == {}
-    assert tiles[0].measure == "best of 3: sst, the baseline"
+    assert overall.measure == '"sst-para-sts"' and overall.references == {}
+    assert tiles[0].measure == 'best of 3: "sst", the baseline'
     undefined = copy.deepcopy(written["alone"][0])
     undefined["groups"][0]["tasks"]["para"]["mean"] = None
     assert comparison_page(written["alone"][1], undefined).tiles == []
+
+
+def test_the_winner_is_that_of_the_held_out_rows(written):
+    comparison, folder, _ = written["grid"]
+    plain, held = comparison_page(folder, comparison), copy.deepcopy(comparison)
+    assert "Best mean over the tasks: " in plain.summary
+    worst = min(held["groups"], key=lambda group: group["overall"]["mean"])
+    for group in held["groups"]:
+        mean = 0.9 if group is worst else 0.1
+        score = {"values": [mean, mean], "mean": mean, "sd": 0.01}
+        group["holdout"] = {"tasks": dict.fromkeys(TASKS, score), "overall": score}
+    page = comparison_page(folder, held)
+    assert f'Best on the held-out rows: "{worst["name"]}" with 0.900 ± 0.010' in page.summary
+    assert all(f'"{worst["name"]}"' in tile.measure for tile in page.tiles)
+    assert page.tiles[0].score == worst["overall"]["mean"]  # its dev score
+    assert "held-out rows" in page.legend and "held-out rows" not in plain.legend
+
+
+def test_one_seed_is_said_and_nothing_of_it_is_bold(written):
+    comparison, folder, text = written["subsets"]
+    page = comparison_page(folder, comparison)
+    assert "Bold:" not in text and "<strong>" not in text
+    flags = [flag for tile in page.tiles for flag in tile.flags]
+    assert flags and set(flags) == {"one seed: says nothing about another seed"}
 
 
 def test_the_means_along_each_axis_are_in_a_separate_table(written):

@@ -10,6 +10,8 @@ from sklearn.metrics import accuracy_score
 from multitask.config.run_directory import load_lines
 from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.compare import Group, compare
+from multitask.reporting.comparison.holdout import holdout_scores
+from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
 
 
@@ -67,3 +69,14 @@ def test_the_table_marks_the_best_and_stands_after_the_dev_scores(groups):
     assert (0, len(table.header) - 1) not in score_tables.holdout_table(comparison).marked
     titles = [title for title, _ in score_tables.titled_tables(comparison)]
     assert titles[:2] == ["Dev scores", score_tables.HOLDOUT_TITLE]
+
+
+def test_the_score_of_a_run_is_the_mean_or_that_of_each_objective(groups):
+    run, other = groups["one"].runs
+    naive = hold_out(run)
+    assert holdout_scores(run) == pytest.approx([statistics.fmean(naive.values())])
+    assert holdout_scores(run, ["sts", "sst"]) == pytest.approx([naive["sts"], naive["sst"]])
+    with pytest.raises(UserError, match="no scores on held-out rows"):
+        holdout_scores(other)
+    with pytest.raises(UserError, match="no scores on held-out rows"):
+        holdout_scores(run, ["mlm"])

@@ -11,10 +11,8 @@ from multitask.reporting.comparison.compare import compare, group_runs, write_co
 from tests.support.fabricated_run import write_run
 
 
-@pytest.fixture(scope="module")
-def comparison(tmp_path_factory):
-    """Three settings (two seeds, two, one), single-task runs, and names that need escaping."""
-    root = tmp_path_factory.mktemp("runs")
+def compared(root, seeds):
+    """Settings, single-task runs, and names that need escaping; two have always two seeds."""
     runs = []
 
     def add(name, seed, noise, only=("sst", "para", "sts")):
@@ -24,11 +22,24 @@ def comparison(tmp_path_factory):
     for seed in (1, 2):
         add(f"base_100%&$x-{seed}", seed, 0.3)
         add(f"good|<i>-{seed}", seed, 0.05)
-    add("lone-1", 1, 0.5)
-    for task in ("sst", "para", "sts"):
-        add(f"only-{task}-1", 1, 0.31, (task,))
-    add("pair-1", 1, 0.1, ("sst", "sts"))
+    for seed in seeds:
+        add(f"lone-{seed}", seed, 0.5)
+        for task in ("sst", "para", "sts"):
+            add(f"only-{task}-{seed}", seed, 0.31, (task,))
+        add(f"pair-{seed}", seed, 0.1, ("sst", "sts"))
     return compare(group_runs(runs), "good|<i>", resamples=100)
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    """Every group has two seeds."""
+    return compared(tmp_path_factory.mktemp("runs"), (1, 2))
+
+
+@pytest.fixture(scope="module")
+def unequal(tmp_path_factory):
+    """Some groups have one seed."""
+    return compared(tmp_path_factory.mktemp("unequal"), (1,))
 
 
 def lines_of(text, name):
@@ -55,12 +66,37 @@ def test_the_text_is_aligned_and_marks_the_best(comparison):
             assert cell == f"{entry['mean']:.3f} ± {sd}" + " *" * entry["best"]
     for column in range(2, 6):
         assert sum(row[column].endswith("*") for row in cells[1:]) == 1
+
+
+def test_one_seed_has_no_mark_and_no_p(unequal):
+    text = score_tables.terminal_page(unequal)
+    assert " *" not in text
+    lone = next(group for group in unequal["groups"] if group["name"] == "lone")
+    difference = lone["tasks"]["sst"]["difference"]
+    assert difference["p"] is None and difference["p_holm"] is None
+    parts = [f"{difference[key]:+.3f}" for key in ("value", "low", "high")]
+    shown = f"{parts[0]} [{parts[1]}, {parts[2]}] rows only"
+    assert shown in text
+    assert "One seed: says nothing about another seed; its deviation is unknown (-): lone," in text
+    assert "after Holm's correction" in text  # base and good have two seeds
+    alone = compare_one_seed(unequal)
+    text = score_tables.terminal_page(alone)
+    assert "Holm" not in text and " p " not in text and "every group" in text
+
+
+def compare_one_seed(comparison):
+    """Leave the groups with one seed, each compared with the baseline."""
+    groups = [each for each in copy.deepcopy(comparison["groups"]) if len(each["seeds"]) == 1]
+    return comparison | {"groups": groups, "transfer": {}}
+
+
+def test_the_numbers_are_in_the_text(comparison):
+    text = score_tables.terminal_page(comparison)
     difference = comparison["groups"][0]["tasks"]["sst"]["difference"]
     parts = [f"{difference[key]:+.3f}" for key in ("value", "low", "high")]
     shown = f"{parts[0]} [{parts[1]}, {parts[2]}] p {difference['p_holm']:.3f}"
     assert shown in text
     assert "paired bootstrap over dev rows and seeds, 100 resamples" in text
-    assert "Only one seed, so the spread is unknown: lone," in text
 
 
 def test_markdown_is_escaped_and_bold(comparison):
@@ -120,7 +156,7 @@ def test_undefined_scores_are_dashes(comparison):
     entry |= dict.fromkeys(("mean", "sd", "low", "high", "difference")) | {"values": [None]}
     text = score_tables.terminal_page(broken)
     scores, differences = lines_of(text, "lone ")[:2]
-    assert scores.split()[:3] == ["lone", "1", "-"]
+    assert scores.split()[:3] == ["lone", "2", "-"]
     assert differences.split()[:2] == ["lone", "-"]
     assert "None" not in text and "nan" not in text
 

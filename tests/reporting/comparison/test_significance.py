@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.bootstrap_coverage import false_findings
-from multitask.reporting.comparison.significance import drawn_seeds, holm, p_value, seed_means
+from multitask.reporting.comparison.significance import (
+    corrected,
+    drawn_seeds,
+    holm,
+    p_value,
+    seed_means,
+)
 
 probabilities = st.lists(st.floats(0, 1), max_size=30)
 
@@ -27,6 +33,15 @@ def test_holm_on_an_example_worked_by_hand():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.6, 0.7]) == [1.0, 1.0]
     assert holm([0.2]) == [0.2] and holm([]) == []
+
+
+def test_a_comparison_counts_once_and_that_of_equal_groups_not_at_all():
+    first, second, none = np.array([0.1, 0.2]), np.array([-0.1, 0.3]), np.zeros(2)
+    differences = [first, second, first.copy(), none, first.copy()]
+    p_values = [0.01, 0.04, 0.01, 1.0, 0.01]
+    assert corrected(differences, p_values) == pytest.approx([0.02, 0.04, 0.02, 1.0, 0.02])
+    one_seed = corrected([first, second], [math.nan, 0.04])
+    assert math.isnan(one_seed[0]) and one_seed[1] == 0.04
 
 
 @given(probabilities)

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from multitask.sweep.engines.base import Job, Settings
-from multitask.sweep.engines.local import Local, visible_devices
+from multitask.sweep.engines.local import Local, gpus, visible_devices
 from multitask.utils.errors import UserError
 
 
 @pytest.mark.parametrize(
     ("value", "devices"),
     [
-        (None, []),
         ("", []),
         ("-1", []),
         ("0", ["0"]),
@@ -53,6 +52,25 @@ def test_each_command_gets_the_device_that_the_fewest_have(tmp_path, monkeypatch
     run(engine, "d")  # all devices are free again
     wait(engine)
     assert devices_of("a", "b", "c", "d") == ["4", "6", "4", "4"]
+
+
+def test_without_the_variable_all_gpus_are_dealt_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text('#!/bin/sh\n[ "$1 $2" = "--query-gpu=uuid --format=csv,noheader" ] || exit 1\n'
+                    "echo GPU-1; echo GPU-2\n")  # fmt: skip
+    tool.chmod(0o755)
+    assert gpus() == ["GPU-1", "GPU-2"]
+    engine = Local(Settings(tmp_path, jobs=2))
+    Path("hold").touch()
+    run(engine, "a", "b")
+    Path("hold").unlink()
+    wait(engine)
+    assert devices_of("a", "b") == ["GPU-1", "GPU-2"]
+    tool.write_text("#!/bin/sh\nexit 9\n")  # no driver
+    assert gpus() == []
 
 
 def test_close_kills_what_still_runs(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import run_multitask
+from multitask.utils.optional import install_command
 from tests.conftest import ROOT
 from tests.support.tracked_runs import Curves, check_same, command, expected, kill_and_resume
 
@@ -88,5 +89,5 @@ def test_without_the_package_one_line_says_how_to_install_it(
     arguments = ["configs/cs224n.yaml", *tiny_overrides, "training.tensorboard=true"]
     assert run_multitask.main([*command, *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "training.tensorboard" in line and "pip install tensorboard" in line
+    assert "training.tensorboard" in line and install_command("tensorboard") in line
     assert not (tmp_path / "run").exists()
