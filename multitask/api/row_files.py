@@ -41,7 +41,7 @@ class RowFile:
 
     def settings(self, directory: Path) -> list[Override]:
         """Return the overrides with which the task reads the file in ``directory``."""
-        values = {self.split: str(directory / self.name)}
+        values: dict[str, str | None] = {self.split: str(directory / self.name)}
         values |= {"format": "auto", "path": None, "subset": None}
         if self.split == "dev":
             values["dev_share"] = None
