@@ -112,7 +112,7 @@ class Waits(TorchFunctionMode):
     value, and so a wait, raises an error.
     """
 
-    READS = (Tensor.tolist, Tensor.item, Tensor.cpu, Tensor.numpy)
+    READS: tuple[Any, ...] = (Tensor.tolist, Tensor.item, Tensor.cpu, Tensor.numpy)
     READS += (Tensor.__bool__, Tensor.__float__, Tensor.__int__)
 
     def __init__(self, device: str = "meta") -> None:

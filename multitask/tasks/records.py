@@ -45,10 +45,12 @@ def predicted_records(
 
 def with_both_scores(records: list[Record]) -> list[Record]:
     """Return records of two classes with both probabilities in place of that of the second."""
+    both: list[Record] = []
     for record in records:
-        second = [score for score in record["scores"] if score is not None]
-        record["scores"] = [*(1 - score for score in second), *second]
-    return records
+        (second,) = record["scores"]
+        first = None if second is None else 1 - second
+        both.append({**record, "scores": [first, second]})
+    return both
 
 
 def shares(

@@ -91,7 +91,7 @@ def test_a_pair_has_scores_and_pictures(client, tiny_run):
     expected = [f"{n} {100 * p:.1f} %" for n, p in zip(names, sst["scores"], strict=True)]
     assert f"First text {sst['name']} {' '.join(expected)} Second text" in text
     (qqp,) = run.predict("qqp", [(TEXT, OTHER)])
-    assert f"paraphrase {100 * qqp['scores'][0]:.1f} %" in text
+    assert f"paraphrase {100 * qqp['scores'][1]:.1f} %" in text
     (sts,) = run.predict("sts", [(TEXT, OTHER)])
     assert f"{sts['prediction']:.3f} 0 5" in text
     images = Parsed(reply.get_data(as_text=True)).all("img")
