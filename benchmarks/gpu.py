@@ -50,8 +50,8 @@ METHODS = {  # the step that each is a multiple of, and what the config says
 }
 
 # header of each table
-STEPS = ("encoder", "rows", "precision", "step", "useful tokens/s", "x loop", "of the ceiling")
-STEPS += ("launches", "waits", "peak GiB")
+STEPS = ("encoder", "rows", "precision", "step", "useful tokens/s", "x loop", "of the ceiling",
+         "launches", "waits", "peak GiB")  # fmt: skip
 TRAINERS = ("encoder", "rows", "work", "trainer", "useful tokens/s", "x the peer")
 ENCODE = ("encoder", "rows", "text to vectors", "sentences/s", "x the peer")
 METHOD = ("encoder", "step", "ms", "times", "of", "launches", "waits", "peak GiB")

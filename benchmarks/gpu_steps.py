@@ -58,7 +58,8 @@ def measured(steps: Steps, device: torch.device, seconds: float) -> Measured:
     settle(device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    tokens, times = [], []
+    tokens: list[int] = []
+    times: list[float] = []
     began = time.perf_counter()
     while len(times) < 2 or time.perf_counter() - began < seconds:
         start = time.perf_counter()

@@ -107,7 +107,7 @@ def on_meta(plan: Plan, scratch: Path) -> Steps:
     optimizer = stepper.trainer.stages.optimizer
     for group in optimizer.param_groups:
         group["fused"] = False
-    optimizer._step_supports_amp_scaling = False
+    optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
     return stepper.steps
 
 
