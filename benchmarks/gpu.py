@@ -1,6 +1,6 @@
 """Training and encoding on a GPU: ours against a plain `transformers` loop and whole trainers.
 
-    python -m benchmarks.gpu > gpu.md    # with a card, under nine minutes
+    python -m benchmarks.gpu > gpu.md    # with a card; no row begins after eight minutes
     python -m benchmarks.gpu --toy       # on a CPU: does it run?
 
 It needs the packages of requirements.txt, and neither data nor a network: the weights are random,
