@@ -1,6 +1,6 @@
 """Training and encoding on a GPU: ours against a plain `transformers` loop and whole trainers.
 
-    python -m benchmarks.gpu > gpu.md    # with a card, under nine minutes
+    python -m benchmarks.gpu > gpu.md    # with a card; no row begins after eight minutes
     python -m benchmarks.gpu --toy       # on a CPU: does it run?
 
 It needs the packages of requirements.txt, and neither data nor a network: the weights are random,
@@ -50,10 +50,8 @@ METHODS = {  # the step that each is a multiple of, and what the config says
 }
 
 # header of each table
-STEPS = [
-    *("encoder", "rows", "precision", "step", "useful tokens/s", "x loop", "of the ceiling"),
-    *("launches", "waits", "peak GiB"),
-]
+STEPS = ("encoder", "rows", "precision", "step", "useful tokens/s", "x loop", "of the ceiling",
+         "launches", "waits", "peak GiB")  # fmt: skip
 TRAINERS = ("encoder", "rows", "work", "trainer", "useful tokens/s", "x the peer")
 ENCODE = ("encoder", "rows", "text to vectors", "sentences/s", "x the peer")
 METHOD = ("encoder", "step", "ms", "times", "of", "launches", "waits", "peak GiB")

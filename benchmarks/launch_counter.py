@@ -112,8 +112,10 @@ class Waits(TorchFunctionMode):
     value, and so a wait, raises an error.
     """
 
-    READS: tuple[Any, ...] = (Tensor.tolist, Tensor.item, Tensor.cpu, Tensor.numpy)
-    READS += (Tensor.__bool__, Tensor.__float__, Tensor.__int__)
+    READS: frozenset[Any] = frozenset(
+        (Tensor.tolist, Tensor.item, Tensor.cpu, Tensor.numpy, Tensor.__bool__, Tensor.__float__,
+         Tensor.__int__)
+    )  # fmt: skip
 
     def __init__(self, device: str = "meta") -> None:
         super().__init__()

@@ -6,7 +6,7 @@ A step of the trainer on an encoder of 12 layers, with random weights and batche
 are as long as the course's. Our modules take their branch of a GPU. Launches are the operators that
 are not views; dropout and attention count as one each way, as on CUDA. Waits are counted on torch's
 meta device: each read of a tensor is one, and whatever else needs a value raises an error there.
-The column "before" has the numbers of commit 5e213e7, which were counted in the same way.
+The column "before" has the counts of commit 5e213e7, made by the same rules before this file was.
 """
 
 import argparse
@@ -107,7 +107,7 @@ def on_meta(plan: Plan, scratch: Path) -> Steps:
     optimizer = stepper.trainer.stages.optimizer
     for group in optimizer.param_groups:
         group["fused"] = False
-    setattr(optimizer, "_step_supports_amp_scaling", False)  # noqa: B010
+    optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
     return stepper.steps
 
 

@@ -31,7 +31,11 @@ class RReLU(nn.RReLU):
     """Torch's RReLU; in evaluation it calls the equal leaky ReLU, as ONNX has no RReLU."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return super().forward(input) if self.training else leaky_relu(input, SLOPE)
+        if not self.training:
+            return leaky_relu(input, SLOPE)
+        if input.dtype == torch.float16 and input.device.type == "cpu":  # torch has none there
+            return super().forward(input.float()).to(input.dtype)
+        return super().forward(input)
 
 
 class LayerAttentionPooler(nn.Module):
