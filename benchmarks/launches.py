@@ -131,7 +131,7 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     with synthetic.workplace() as scratch:
         data = synthetic.write_rows(scratch / "data", ROWS)
-        encoder = str(synthetic.write_encoder(scratch / "encoder", "deep"))
+        encoder = str(synthetic.write_encoder(scratch / "deep", "deep"))
         lines = rows(Files(data, encoder, scratch))
     print(f"torch {torch.__version__}, commit {git_revision()}\n")
     print(markdown_table(("per step", "before", "transformers loop", "ours"), lines))

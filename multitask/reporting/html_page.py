@@ -38,7 +38,7 @@ def fill(template: str, **values: Any) -> str:
 
 def stream(template: str, **values: Any) -> Iterator[str]:
     """Yield the parts of a filled template as they are made, so that a browser can show them."""
-    return _template(template).generate(**values)
+    return map(str, _template(template).generate(**values))  # not Markup, which escapes in a sum
 
 
 def _template(name: str) -> Template:

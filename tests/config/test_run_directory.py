@@ -17,7 +17,7 @@ from tests.support.source_tree import name_of, sources, tree_of
 METHODS = {"glob", "iglob", "join", "joinpath", "rglob", "with_name", "with_stem", "with_suffix"}
 CONSTRUCTORS = {"Named", "Path", "PurePath"}
 # parts of f-strings that other files have too
-COMMON = {"*", ".", ".json", ".png", ".tsv"}
+COMMON = {"*", "-", ".", ".json", ".png", ".tsv"}
 SPELLED_BY = {
     "multitask/config/run_directory.py": "RunDirectory",
     "multitask/sweep/sweep_directory.py": "SweepDirectory",

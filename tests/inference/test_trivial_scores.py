@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -113,8 +114,8 @@ def zero_shot(model, task, split):
 @pytest.mark.parametrize(
     ("label_type", "train", "dev", "expected"),
     [
-        ("class", [0, 2, 2, 1], [2, 2, 0, 1, 2], {"accuracy": 0.6, "mae": 0.6}),
-        ("class", [1, 0], [0, 0, 1], {"accuracy": 2 / 3, "mae": 1 / 3}),  # the smaller of equals
+        ("class", [0, 2, 2, 1], [2, 2, 0, 1, 2], {"accuracy": 0.6}),
+        ("class", [1, 0], [0, 0, 1], {"accuracy": 2 / 3}),  # the smaller of equals
         ("binary", [0, 0, 1], [0, 1, 1, 0], {"accuracy": 0.5, "f1": 0.0, "average_precision": 0.5}),
         ("binary", [1, 1, 0], [0, 1, 1, 1], {"accuracy": 0.75, "f1": 6 / 7}),
         ("number", [1.0, 2.0, 4.5], [2.0, 3.0], {"pearson": math.nan, "mse": 0.25}),
@@ -126,6 +127,13 @@ def test_trivial_scores_know_the_training_labels_alone(label_type, train, dev, e
     )
     for name, value in expected.items():
         assert actual[name] == pytest.approx(value, nan_ok=True), name
+
+
+def test_the_distance_of_classes_is_measured_if_they_are_ordered():
+    reader = replace(READERS["class"], ordered=True)
+    splits = [Split(make_rows(labels), None) for labels in ([0, 2, 2, 1], [2, 2, 0, 1, 2])]
+    assert trivial_scores(None, *splits, reader)["mae"] == pytest.approx(0.6)
+    assert "mae" not in trivial_scores(None, *splits, READERS["class"])
 
 
 # ---- frozen encoder

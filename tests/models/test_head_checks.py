@@ -150,7 +150,7 @@ def test_bad_rows_end_a_run_with_one_line(name, row, message, config, files, tmp
     write_lines(tmp_path / "bad.jsonl", [*rows, row])
     labels = [f"tasks.ner.data.labels=[{', '.join(TAGS)}]"]
     line = complaint(capsys, config, *labels, f"tasks.{name}.data.train={tmp_path / 'bad.jsonl'}")
-    assert f"{tmp_path / 'bad.jsonl'}, row 41" in line and message in line
+    assert f"{tmp_path / 'bad.jsonl'}, line 41, row 41" in line and message in line
     assert not (tmp_path / "run").exists()
 
 

@@ -81,7 +81,9 @@ def test_a_row_without_label_is_dropped_and_one_of_no_class_is_not(config):
 
 def test_an_unknown_class_is_named_with_its_row(config):
     write_lines(config.parent / "bad.jsonl", [{"text": "a", "classes": ["animal", "colour"]}])
-    with pytest.raises(UserError, match=r"bad.jsonl, row 1 .*names 'colour': expected one of"):
+    with pytest.raises(
+        UserError, match=r"bad.jsonl, line 1, row 1 .*names 'colour': expected one of"
+    ):
         read(config, "tasks.about.data.dev=bad.jsonl")
 
 

@@ -55,6 +55,8 @@ def make_app(served: Served) -> "Flask":
                 return {"predictions": responses.predictions(served, flask.request.get_json())}
             except UserError as error:
                 return {"error": str(error)}, 400
+            except RecursionError:  # JSON of lists in lists
+                return {"error": "the request is nested too deeply"}, 400
 
     @app.get("/report")
     def show_report() -> Any:
@@ -80,14 +82,16 @@ def make_app(served: Served) -> "Flask":
             return {"error": FAILED}, 500
         return page(served, problem=FAILED), 500
 
-    @app.after_request
-    def guard(response: Any) -> Any:
-        response.headers["Content-Security-Policy"] = POLICY
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
-        return response
-
+    app.after_request(guarded)
     return app
+
+
+def guarded(response: Any) -> Any:
+    """Return a response with the headers that keep a browser from loading anything else."""
+    response.headers["Content-Security-Policy"] = POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    return response
 
 
 def replied(served: Served, first: str, second: str, task: str) -> Any:

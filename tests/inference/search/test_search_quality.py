@@ -108,7 +108,7 @@ def test_mrr_and_recall_are_their_definitions(queries, corpus, seed):
 def test_the_papers_lists_are_kept_with_a_warning_where_texts_are_few():
     assert compatible_lists(39_936) == (1024, None)
     lists, warning = compatible_lists(17_000)
-    assert lists == 1024 and "want 39,936 texts; there are 17,000" in warning
+    assert lists == 1024 and "need 39,936 texts to train on; this corpus has 17,000" in warning
     lists, warning = compatible_lists(1023)
     assert lists == 26 and "cannot train the paper's 1,024 lists: 26 instead" in warning
     assert compatible_lists(3)[0] == 1
@@ -132,7 +132,7 @@ def test_both_ways_of_search_are_measured_on_one_encoding():
     assert exact["mrr_at_10"] == pytest.approx(reciprocal_rank(order, questions.gold))
     assert exact["recall_at_10"] == pytest.approx(recall(order, questions.gold))
     assert exact["mrr_at_10"] >= 20 / 40  # a text finds itself
-    assert result["lists"] == 1024 and "want 39,936 texts" in result["warning"]
+    assert result["lists"] == 1024 and "need 39,936 texts" in result["warning"]
     assert result["matrix_bytes"] == 1100 * 8 * 4
     # a header beside the vectors; ids and centroids on top for the lists
     assert result["matrix_bytes"] < exact["index_bytes"] < result["matrix_bytes"] + 100

@@ -263,7 +263,7 @@ def test_probes_are_marked_and_never_seeds_of_trained_runs(tmp_path):
 
 def test_nan_resamples_are_left_out():
     samples = np.array([0.1, math.nan, 0.3])
-    base, other = module._scored([([0.1], np.zeros(3)), ([0.3], samples)], 0)
+    base, other = module._scored([([0.1, 0.1], np.zeros(3)), ([0.3, 0.3], samples)], 0)
     assert other["difference"]["low"] == pytest.approx(np.percentile([0.1, 0.3], 2.5))
     assert other["difference"]["p"] == pytest.approx(2 / 3)
     assert base["difference"] is None

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("no_warnings")
 
 def entry(mean, **changes):
     result = {"values": [mean - 0.01, mean + 0.01], "mean": mean, "low": mean - 0.03,
-             "high": mean + 0.02, "best": False}  # fmt: skip
+             "high": mean + 0.02, "best": False, "sd": 0.01}  # fmt: skip
     return result | changes
 
 

@@ -7,10 +7,12 @@ import warnings
 
 import pytest
 
+from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.compare import Group, compare, group_runs, write_comparison
 from multitask.reporting.comparison.comparison_figures import MAX_CURVES, curve_groups
 from multitask.reporting.comparison.comparison_page import comparison_page, settings_table
 from multitask.reporting.comparison.score_tables import score_cell
+from multitask.reporting.page import Text
 from tests.support.fabricated_run import write_run
 from tests.support.html_page import Parsed, check_page, page_text
 
@@ -198,11 +200,19 @@ def test_the_winner_is_that_of_the_held_out_rows(written):
 
 
 def test_one_seed_is_said_and_nothing_of_it_is_bold(written):
-    comparison, folder, text = written["subsets"]
-    page = comparison_page(folder, comparison)
-    assert "Bold:" not in text and "<strong>" not in text
-    flags = [flag for tile in page.tiles for flag in tile.flags]
-    assert flags and set(flags) == {"one seed: says nothing about another seed"}
+    comparison, folder, _ = written["grid"]
+    single = copy.deepcopy(comparison)
+    for group in single["groups"]:
+        for entry in (*group["tasks"].values(), group["overall"]):
+            entry["sd"] = None
+            if entry["difference"]:
+                entry["difference"] |= {"p": None, "p_holm": None}
+    page = comparison_page(folder, single)
+    assert {flag for tile in page.tiles for flag in tile.flags} == {score_tables.ONE_SEED}
+    assert page.summary.endswith(f"; {score_tables.ONE_SEED}.")
+    tables = [block for section in page.sections for block in section.blocks]
+    assert not any(getattr(block, "marked", None) for block in tables)
+    assert not any(block.text.startswith("Bold") for block in tables if isinstance(block, Text))
 
 
 def test_the_means_along_each_axis_are_in_a_separate_table(written):

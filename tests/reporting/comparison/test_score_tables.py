@@ -65,7 +65,7 @@ def test_the_text_is_aligned_and_marks_the_best(comparison):
             sd = "-" if entry["sd"] is None else f"{entry['sd']:.3f}"
             assert cell == f"{entry['mean']:.3f} ± {sd}" + " *" * entry["best"]
     for column in range(2, 6):
-        assert sum(row[column].endswith("*") for row in cells[1:]) == 1
+        assert any(row[column].endswith("*") for row in cells[1:])
 
 
 def test_one_seed_has_no_mark_and_no_p(unequal):
