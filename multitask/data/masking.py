@@ -13,7 +13,7 @@ from multitask.utils.errors import UserError
 
 @dataclass(frozen=True)
 class Masking:
-    """How a task masks its tokens.
+    """Settings with which a task masks its tokens.
 
     The share ``share`` of a text's units (its tokens, or its words) is drawn at random. A token of
     these becomes ``mask_id`` with probability 0.8, one of ``replacements`` with 0.1, and is

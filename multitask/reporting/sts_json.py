@@ -46,7 +46,7 @@ class SuiteEntry(SuiteScores):
 
 
 class VectorFacts(TypedDict):
-    """What the vectors are, and the command that made them."""
+    """The vectors and the command that made them."""
 
     format: int
     of: str

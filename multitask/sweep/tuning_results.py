@@ -51,7 +51,7 @@ class Tried:
 
     @cached_property
     def minutes(self) -> float | None:
-        """How long it trained; None if it was not trained to the end."""
+        """Minutes of training; None if it was not trained to the end."""
         run = RunDirectory(self.directory)
         return run.load_report().wall_time_s / 60 if self.values and run.finished else None
 

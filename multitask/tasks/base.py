@@ -34,7 +34,7 @@ class Mistake(NamedTuple):
 
 
 class CutOff(NamedTuple):
-    """What happens to labels at the end of a long text, which the encoder does not see.
+    """The treatment of labels at the end of a long text, which the encoder does not see.
 
     Attributes:
         in_words: for `check`.

@@ -33,7 +33,7 @@ Pooled = Callable[[Any, str, Tensor | None], Tensor]
 
 @dataclass(frozen=True)
 class Probing:
-    """How a probe is trained.
+    """Settings of a probe.
 
     Attributes:
         lr: the learning rate.

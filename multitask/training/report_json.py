@@ -107,7 +107,7 @@ def save_task_predictions(plan: Plan, task: str, run: RunDirectory) -> tuple[Sco
 
 @dataclass(frozen=True)
 class Trained:
-    """How a task was trained.
+    """Facts about the training of a task.
 
     Attributes:
         selected_step: the step whose weights it uses.

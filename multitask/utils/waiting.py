@@ -1,4 +1,4 @@
-"""How long OpenMP's threads wait for one another without sleeping.
+"""Set how long OpenMP's threads wait for one another without sleeping.
 
 Torch divides each operation among the threads of libgomp. A thread that has done its part spins
 until the others have theirs, 300,000 times (milliseconds) before it sleeps. On a busy machine the

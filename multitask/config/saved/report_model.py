@@ -13,14 +13,14 @@ from multitask.config.saved.base import Number, Saved, Score
 
 
 class Steps(Saved):
-    """How many steps the training planned, and how many it took."""
+    """The planned steps of a training, and those that it took."""
 
     planned: int
     done: int
 
 
 class Agreement(Saved):
-    """How much the gradients of two tasks agreed: the mean cosine, and the share below 0."""
+    """The agreement of two tasks' gradients: the mean cosine, and the share below 0."""
 
     measured: int
     mean: Number

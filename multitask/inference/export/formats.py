@@ -1,4 +1,4 @@
-"""Which formats a task of a run can be exported to."""
+"""The formats to which a task of a run can be exported."""
 
 from multitask.inference.export.export_parts import Parts
 from multitask.inference.export.hugging_face import check_classifier

@@ -156,7 +156,7 @@ def compatible_lists(count: int) -> tuple[int, str | None]:
 
 
 class SearchQuality(TypedDict):
-    """What ``evaluate`` measures, as keys of search.json."""
+    """The measurements of ``evaluate``, as keys of search.json."""
 
     corpus: int
     queries: int

@@ -49,7 +49,7 @@ Encode = Callable[[Sequence[str]], np.ndarray]
 
 @dataclass(frozen=True)
 class Origin:
-    """How the vectors were made: arguments of ``multitask.inference.embeddings.open_vectors``.
+    """The origin of the vectors: arguments of ``multitask.inference.embeddings.open_vectors``.
 
     Attributes:
         source: the run or the encoder.

@@ -77,7 +77,7 @@ class Gain(TypedDict):
 
 
 class Added(TypedDict):
-    """How much the score of a task changes when another task is trained too."""
+    """The change of a task's score when another task is trained too."""
 
     change: Score
     group: str
