@@ -124,6 +124,12 @@ def browser():
         opened.close()
 
 
+def examples(run):
+    from multitask.inference.serve import responses
+
+    return responses.examples(responses.Served(run, run.tasks))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_the_page_in_a_browser(width, scheme, page, browser, tiny_run, index, capsys):
@@ -150,10 +156,8 @@ def test_the_page_in_a_browser(width, scheme, page, browser, tiny_run, index, ca
         for number, result in enumerate(results):
             one = shown.nth(number)
             assert one.locator(".verdict").inner_text() == result["name"]
-            scores = result["scores"]
-            scores = [1 - scores[0], scores[0]] if task == "qqp" else scores
             assert one.locator(".percent").all_inner_texts() == [
-                f"{100 * score:.1f} %" for score in scores
+                f"{100 * score:.1f} %" for score in result["scores"]
             ]
             assert one.locator(".chosen .name").inner_text() == result["name"]
     (number,) = run.predict("sts", [(TEXT, OTHER)])
@@ -165,6 +169,12 @@ def test_the_page_in_a_browser(width, scheme, page, browser, tiny_run, index, ca
     for place in range(2):
         picture = pictures.nth(place)
         assert picture.evaluate("image => image.complete && image.naturalWidth > 300")
+        assert picture.evaluate("image => image.clientWidth") <= width
+        drawn = picture.evaluate("image => getComputedStyle(image).filter")
+        assert drawn == {"light": "none", "dark": "invert(1) hue-rotate(180deg)"}[scheme]
+    working = tab.locator(".working")
+    assert working.count() == 5  # three tasks, the pictures, the nearest texts: all have arrived
+    assert not any(working.nth(n).is_visible() for n in range(5))
 
     capsys.readouterr()
     assert main("search", index, TEXT, "--top", 4) == 0
@@ -189,6 +199,12 @@ def test_the_page_in_a_browser(width, scheme, page, browser, tiny_run, index, ca
     tab.wait_for_selector(f"blockquote:has-text('{SCRIPT[:7]}')")
     assert tab.locator("blockquote").first.inner_text() == SCRIPT
     assert tab.title() == title
+
+    tab.get_by_role("button", name="Example:").last.click()
+    tab.wait_for_selector(".result[data-task=qqp] .verdict")
+    (_, (one, two)) = examples(load(tiny_run))
+    shown = tab.locator("blockquote").all_inner_texts()
+    assert [" ".join(text.split()) for text in shown] == [one, two]
 
     tab.get_by_label("First text").fill("  ")
     tab.get_by_role("button", name="Try it").click()

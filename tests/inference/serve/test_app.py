@@ -72,7 +72,7 @@ def test_the_first_page_says_what_the_tasks_take(client):
     reply = client.get("/")
     text = check(reply)
     assert reply.status_code == 200
-    for words in ("Try run", "sst one text → 5 classes", "Up to 2,000 characters a text."):
+    for words in ("Try run", "sst one text → 5 classes", "Up to 2,000 characters per text."):
         assert words in text
     page = Parsed(reply.get_data(as_text=True))
     first, second = page.all("textarea")
