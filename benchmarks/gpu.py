@@ -214,20 +214,17 @@ def main() -> None:
     device = torch.device("cpu") if toy else torch.device("cuda", 0)
     with synthetic.workplace() as scratch:
         bench = prepared(TOY if toy else REAL, device, scratch)
-        printed = [
-            f"{title}:\n\n{markdown_table(header, rows(bench))}"
-            for title, (header, rows) in TABLES.items()
-        ]
-    print(headline(bench))
-    print("\n".join(printed))
+        print(headline(bench))
+        for title, (header, rows) in TABLES.items():
+            print(f"{title}:\n\n{markdown_table(header, rows(bench))}\n", flush=True)
 
 
 def headline(bench: Bench) -> str:
-    """How the tables were made."""
-    seconds, on_gpu = time.monotonic() - bench.began, bench.device.type == "cuda"
+    """Return the card, torch and the commit, for above the tables."""
+    on_gpu = bench.device.type == "cuda"
     card = torch.cuda.get_device_name(bench.device) if on_gpu else "a toy on a CPU"
     version = f"torch {torch.__version__}" + (f", CUDA {torch.version.cuda}" if on_gpu else "")
-    return f"{card}, {version}, {seconds:.0f} s in all, commit {git_revision()}\n"
+    return f"{card}, {version}, commit {git_revision()}\n"
 
 
 if __name__ == "__main__":

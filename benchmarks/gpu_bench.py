@@ -14,7 +14,7 @@ import torch
 from benchmarks import synthetic
 from benchmarks.our_trainer import Place
 from multitask.utils.device import emulates_bf16
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, reason_of
 
 LIMIT = 8 * 60  # seconds; no row begins later
 
@@ -96,6 +96,8 @@ class Bench:
             reason = "out of memory"
         except UserError as error:
             reason = str(error)
+        except Exception as error:  # of a peer or of the card: the other rows are worth having
+            reason = f"{type(error).__name__}: {reason_of(error)}"
         finally:
             gc.collect()
             torch.cuda.empty_cache()

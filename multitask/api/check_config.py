@@ -1,7 +1,7 @@
 # Tested by tests/commands/test_check.py
 """Check everything that a run needs, and plan it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from multitask.api.read_source import read_source
@@ -24,11 +24,20 @@ def check(
     The files of ``rows`` are written, as the plan is made from them. With ``dry_run`` one batch of
     each task is taken forward and backward. Raises UserError for the first mistake.
     """
-    return "\n".join(check_config(read_source(config, overrides, rows), dry_run=dry_run))
+    return "\n".join(
+        check_config(read_source(config, overrides, rows), dry_run=dry_run, say=silent)
+    )
 
 
-def check_config(config: Config, *, dry_run: bool) -> Iterator[str]:
-    """Check a run as ``check``, and yield the parts of the text; its directory is not written."""
+def silent(line: str) -> None:
+    """Drop a line."""
+
+
+def check_config(config: Config, *, dry_run: bool, say: Callable[[str], None]) -> Iterator[str]:
+    """Check a run as ``check``, and yield the parts of the text; its directory is not written.
+
+    ``say`` prints what is going on.
+    """
     from multitask.training.describe_plan import describe_plan
     from multitask.training.dry_run import dry_run as one_batch_each
     from multitask.training.setup import set_up
@@ -36,7 +45,7 @@ def check_config(config: Config, *, dry_run: bool) -> Iterator[str]:
 
     with config.errors_at(("device",)):
         device = pick_device(config.device)
-    plan = set_up(config, device)
+    plan = set_up(config, device, say)
     yield "\n".join(describe_plan(plan))
     if dry_run:
         yield "\none batch of each task, forward and backward"

@@ -2,7 +2,7 @@
 """Score a trained run on a labelled split."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from multitask.config import load_run_config
@@ -27,7 +27,6 @@ def evaluate(
     *,
     split: str = "dev",
     task: str | None = None,
-    say: Callable[[str], None] = print,
 ) -> dict[str, Evaluated]:
     """Score a run on a labelled split, and write ``evaluation-SPLIT.json`` in its directory.
 
@@ -36,7 +35,6 @@ def evaluate(
         overrides: config values to change, such as ``["data_dir=DIR"]``.
         split: ``dev`` or ``test``.
         task: score only this task.
-        say: prints a line for each task whose rows have no labels.
 
     Raises:
         UserError: no run there, no such task, or no task has a labelled split of this name.
@@ -56,13 +54,13 @@ def evaluate(
             continue
         rows = trained.load_split(name, split)
         if rows.rows.labels is None:
-            say(f"{name}: {rows.rows.source} has no labels; see: predict {run}")
+            print(f"{name}: {rows.rows.source} has no labels; see: predict {directory}")
             continue
         scores = trained.score_split(name, rows)
         metrics, intervals = dev_results(scores, rows.rows, trained.readers[name])
         results[name] = {"metrics": metrics, "intervals": intervals}
     if not results:
-        raise UserError(f"{run}: no task has a labelled {split} split")
+        raise UserError(f"{directory}: no task has a labelled {split} split")
     trained.check_unchanged()
     trained.files.write_json(trained.files.evaluation(split), results)
     return results

@@ -17,7 +17,6 @@ from multitask.utils.files import replacing
 Rows = Mapping[str, Mapping[str, Any]]
 SPLITS = ("train", "dev", "test")
 # the formats whose splits are names, not files
-DATA_SETS = ("disk", "hub")
 
 
 @dataclass(frozen=True)
@@ -85,14 +84,27 @@ def _mapping(value: Any, place: str, form: str) -> Mapping[Any, Any]:
 
 
 def _check_others(task: Any, place: str, given: Sequence[str]) -> None:
-    """Raise UserError if the task's other splits are those of a data set, which are no files."""
+    """Raise UserError if the other splits would be read otherwise: rows are files of `auto`."""
     data = task.get("data") if isinstance(task, dict) else None
-    if not isinstance(data, dict) or data.get("format") not in DATA_SETS:
+    if not isinstance(data, dict):
         return
-    others = [split for split in SPLITS if split not in given and data.get(split)]
-    if others:
-        message = f"the config takes {' and '.join(others)} from a data set ({data['format']})"
+    form = data.get("format", "auto")
+    others = {split: data[split] for split in SPLITS if split not in given and data.get(split)}
+    lost = [split for split, file in others.items() if not _found_by_name(form, str(file))]
+    if lost:
+        message = f"the config reads {' and '.join(lost)} with `format: {form}`"
         raise UserError(f"{place}: {message}: give rows for it too, or set it to null")
+
+
+def _found_by_name(form: str, file: str) -> bool:
+    """Return True if a file has the format that `auto` finds by its name.
+
+    Comma and tab are told apart by the header line, so these two are one.
+    """
+    from multitask.data.readers.columns import FORMATS
+
+    by_name = FORMATS.get(Path(file).suffix.lower())
+    return form in ("auto", by_name) or {form, by_name} == {"csv", "tsv"}
 
 
 def parquet_bytes(rows: Any, place: str) -> bytes:

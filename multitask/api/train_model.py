@@ -103,7 +103,7 @@ def train_config(
     check_directory(directory, resume=resume, overwrite=overwrite)
     # now, as the imports take seconds; `train` does it for several processes
     early = nullcontext() if "RANK" in os.environ else own(RunDirectory(directory))
-    with _errors_of_files(directory), early:
+    with _errors_of_files(directory, others=bool(callbacks)), early:
         from torch import OutOfMemoryError
 
         from multitask.training.train_run import train as train_run
@@ -131,15 +131,18 @@ def train_config(
 
 
 @contextmanager
-def _errors_of_files(directory: Path) -> Iterator[None]:
+def _errors_of_files(directory: Path, others: bool) -> Iterator[None]:
     """Turn an OSError, of a full disk or a read-only directory, into advice.
 
-    Older files are intact.
+    Older files are intact. ``others``: other code runs, too, whose errors of other files are left.
     """
     try:
         yield
     except OSError as error:
         if error.filename == STANDARD_OUTPUT:
+            raise
+        in_run = directory.absolute() in Path(str(error.filename)).absolute().parents
+        if others and not in_run and error.errno not in LIMITS:
             raise
         reason = error.strerror or reason_of(error)
         place = error.filename or directory

@@ -16,5 +16,5 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_config
 
     config = load_config(arguments.config, arguments.overrides)
-    for part in check_config(config, dry_run=arguments.dry_run):
+    for part in check_config(config, dry_run=arguments.dry_run, say=print):
         print(part)

@@ -1,6 +1,7 @@
 """A trial (`train --try`): few rows and epochs, so that a first result takes minutes."""
 
 import json
+from typing import Any
 
 from multitask.config.config import Config
 from multitask.config.registry import resolve
@@ -25,6 +26,9 @@ def trial_values(config: Config) -> list[Override]:
         values["training.epoch"] = "longest"
     if config.training.select == "joint":
         values["training.select"] = "per_task"  # a trial asks whether each task learns
+    if config.stages:
+        stages: Any = config.resolved()["stages"]
+        values["stages"] = [_short_stage(stage) for stage in stages]
     for name, task in config.tasks.items():
         values[f"tasks.{name}.max_dev_rows"] = min(SCORED_ROWS, task.max_dev_rows or SCORED_ROWS)
         if not task.only_scored:
@@ -38,6 +42,14 @@ def trial_values(config: Config) -> list[Override]:
         for key, value in values.items()
         if not config.is_overridden(tuple(key.split(".")))
     ]
+
+
+def _short_stage(stage: dict[str, Any]) -> dict[str, Any]:
+    """Return a stage of at most ``EPOCHS`` epochs, each as long as the longest task."""
+    changes: dict[str, Any] = {"epochs": min(EPOCHS, stage["epochs"] or EPOCHS)}
+    if isinstance(stage["epoch"], int):
+        changes["epoch"] = "longest"
+    return stage | changes
 
 
 def _train_rows(config: Config, task: str) -> int | None:

@@ -238,14 +238,15 @@ def _check_default(root: Node, override: Override, overridden: frozenset[str]) -
     if first != "defaults" or not path or not isinstance(tasks, dict):
         return
     given = {name: task for name, task in tasks.items() if task.value is not None}
+    null = read_override(override)[1].value is None
     own = {}
     for name, task in given.items():
         node, depth = _reached(task, tuple(path))
-        if depth == len(path) and not isinstance(node.value, dict):
+        # a mapping takes other values in, but not null
+        if depth == len(path) and (null or not isinstance(node.value, dict)):
             own[name] = node
     every = len(own) == len(given)
     if not every:
-        null = read_override(override)[1].value is None
         own = {
             name: node
             for name, node in own.items()

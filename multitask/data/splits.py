@@ -223,6 +223,8 @@ def _texts(
             for name in names
         }
         parts["train"] = sample(parts["train"], entry.max_rows)
+        if "holdout" in parts:
+            parts["holdout"] = sample(parts["holdout"], entry.max_dev_rows)
     else:
         train = split_rows(config, task, "train", readers)
         parts = _train_parts(config, task, train, reader=readers[task], tokenizer=tokenizer)

@@ -68,7 +68,8 @@ def sample(rows: Rows, size: int | None) -> Rows:
 def split_rows(config: Config, task: str, split: str, readers: Mapping[str, LabelReader]) -> Rows:
     """Read a split of a task: rows with labels, or the texts of a task without labels.
 
-    Of dev and test only ``max_dev_rows`` are returned.
+    Of dev and of a labelled test split only ``max_dev_rows`` are returned. An unlabelled test split
+    is returned whole, as its predictions are handed in, except in a trial (`--try`).
     """
     sources = config.tasks[task].data.texts_of or [task]
     parts = [
@@ -77,4 +78,8 @@ def split_rows(config: Config, task: str, split: str, readers: Mapping[str, Labe
     ]
     if not readers[task].task_type.labelled:
         parts = [unlabelled_rows(config, task, parts, readers[task])]
-    return parts[0] if split == "train" else sample(parts[0], config.tasks[task].max_dev_rows)
+    (rows, *_) = parts
+    to_hand_in = split == "test" and rows.labels is None and not config.trial
+    if split == "train" or to_hand_in:
+        return rows
+    return sample(rows, config.tasks[task].max_dev_rows)

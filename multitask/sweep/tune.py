@@ -5,7 +5,8 @@
 - Optuna's database in the output directory is written by one process. A killed search goes on from
   it: trials that were running are resumed under their number.
 - The suggestions for a trial depend on the seed, its number and the scores until then alone, so a
-  search of one trial at a time gives the same trials, however often it was killed.
+  search of one trial at a time without a pruner gives the same trials, however often it was
+  killed.
 - A training knows nothing of Optuna: this process reads the log of a trial, and cancels it.
 
 Only this module imports Optuna.
@@ -214,7 +215,8 @@ class Search:
             result.append(
                 Tried(
                     trial.number,
-                    one_line(trial.user_attrs.get(NOTE, state)),
+                    # a kill may have left a note on a trial that has gone on since
+                    one_line(trial.user_attrs.get(NOTE, state) if state == "pruned" else state),
                     trial.params,
                     trial.values if finished else (),
                     trial.number in best,
@@ -229,7 +231,7 @@ class Search:
         result = {}
         for place, name in enumerate(objectives_of(self.space)):
             if len({of_trial[place] for of_trial in values}) < 2:
-                return {}  # nothing varies
+                continue  # nothing varies
             shares = self.optuna.importance.get_param_importances(
                 self.study,
                 evaluator=self.optuna.importance.FanovaImportanceEvaluator(seed=0),
@@ -323,11 +325,12 @@ class Search:
         self.reported[run.name] = len(found)
         known = self.study.get_trials(deepcopy=False)[trial.number].intermediate_values
         for number, (joint, _) in enumerate(found, 1):
-            if joint is None:
+            if joint is None or (number in known and number != max(known)):
                 continue
             if number not in known:
                 trial.report(joint, number)
-            low = number if trial.should_prune() else low  # asked each time: `halving` counts
+            # Optuna judges the newest one; asked for each: `halving` counts
+            low = number if trial.should_prune() else low
         return low if found[-1][1] else None
 
     def _discard(self, number: int) -> None:

@@ -128,9 +128,9 @@ def notes_of(space: SearchSpace, tried: Sequence[Tried]) -> list[str]:
         f"Cost: {len(tried)} trials with {steps:,} training steps; the {count} finished ones took "
         f"{minutes:.0f} minutes.",
     ]
-    over = sum(trial.state != OPEN for trial in tried)
+    over = sum(trial.state != OPEN and not trial.state.startswith("failed") for trial in tried)
     if over < space.file.trials:
-        lines.append(f"Interrupted: {over} of {space.file.trials} trials are over.")
+        lines.append(f"So far {over} of {space.file.trials} trials are over.")
     return lines
 
 

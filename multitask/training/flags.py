@@ -49,8 +49,11 @@ def next_steps(task: str, head: Any, dev: Mapping[str, Any], classes: Sequence[s
     return remarks
 
 
-def still_improving(selected_step: int, last_step: int | None) -> list[str]:
-    """Return a remark if the last step is the best one; ``last_step`` None: it is unknown."""
-    if selected_step != last_step:
+def still_improving(best_step: int | None, last_step: int | None, evaluations: int) -> list[str]:
+    """Return a remark if the last step is the task's best one, of several evaluations.
+
+    None: the step is unknown.
+    """
+    if best_step is None or best_step != last_step or evaluations < 2:
         return []
     return ["the last step is the best one: try more epochs (`training.epochs`)"]

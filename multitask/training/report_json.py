@@ -45,6 +45,8 @@ def save_results(
     run, progress = trainer.checkpoints.run, trainer.progress
     best = trainer.selection.best_steps()
     steps = selected_steps(best, plan.config.selecting_tasks(), plan.config.training.select)
+    events = run.load_events()
+    evaluations = sum(event["event"] == "eval" for event in events)
     tasks: dict[str, TaskReport] = {}
     seconds: dict[str, float] = {}
     loaded = None
@@ -60,7 +62,9 @@ def save_results(
                 step,
                 Turns(trained=progress.trained[task], skipped=progress.skipped[task]),
                 trainer.selection.early_stopping.last_stops.get(task),
+                best.get(task),
                 trainer.step,
+                evaluations,
             )
             tasks[task] = task_result(plan, task, scores, baselines[task], trained=trained)
     training = {
@@ -72,7 +76,7 @@ def save_results(
         "steps": {"planned": trainer.stages.total_steps, "done": trainer.step},
         "trained_parameters": trained_parameters(plan.model, plan.stages),
         "select": plan.config.training.select,
-        "conflict": conflict_summary(run.load_events()),
+        "conflict": conflict_summary(events),
     }
     undefined = undefined_scores(plan, run.load_events())
     report = run_result(plan, tasks, training, [*plan.warnings, *undefined])
@@ -113,13 +117,17 @@ class Trained:
         selected_step: the step whose weights it uses.
         turns: its turns, trained and skipped.
         stopped_at_step: where it stopped early; None if it did not.
+        best_step: the step with its own best score; None for a probe.
         last_step: the last step of the run; None for a probe.
+        evaluations: the number of evaluations.
     """
 
     selected_step: int
     turns: Turns
     stopped_at_step: int | None = None
+    best_step: int | None = None
     last_step: int | None = None
+    evaluations: int = 0
 
 
 def task_result(
@@ -134,7 +142,7 @@ def task_result(
     unseen, remarks = None, flags(metric, dev, baselines)
     if task in config.trained_tasks():
         remarks += next_steps(task, plan.model.head(task), dev, reader.names)
-        remarks += still_improving(trained.selected_step, trained.last_step)
+        remarks += still_improving(trained.best_step, trained.last_step, trained.evaluations)
     if entry.evaluate_only and plan.data.summary[task]["dev"].in_train:
         seen = plan.data.seen[task]["dev"].own
         unseen = unseen_results(scores, rows, reader, seen)

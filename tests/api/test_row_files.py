@@ -92,10 +92,19 @@ def test_tasks_and_splits_that_there_are_not(rows, message):
         row_files(rows, tree())
 
 
+def test_a_split_that_stays_a_file_is_read_as_before():
+    words = tree(format="conll", train=None, dev="dev.txt", test=None)
+    with pytest.raises(UserError, match="sst: the config reads dev with `format: conll`"):
+        row_files({"sst": {"train": ROWS}}, words)
+    for form, file in (("conll", "dev.conll"), ("tsv", "dev.csv"), ("auto", "dev.txt")):
+        same = tree(format=form, train=None, dev=file, test=None)
+        assert len(row_files({"sst": {"train": ROWS}}, same)) == 1
+
+
 @pytest.mark.parametrize("form", ["hub", "disk"])
 def test_other_splits_of_a_data_set(form):
     of_hub = tree(format=form, path="p", train="train", dev="validation", test=None)
-    with pytest.raises(UserError, match=rf"sst: the config takes dev from a data set .{form}"):
+    with pytest.raises(UserError, match=rf"sst: the config reads dev with `format: {form}`"):
         row_files({"sst": {"train": ROWS}}, of_hub)
     assert len(row_files({"sst": {"train": ROWS, "dev": ROWS}}, of_hub)) == 2
 

@@ -41,6 +41,25 @@ def test_epochs_on_the_command_line_win():
     assert (config.training.epochs, config.training.epoch) == (1, 70)
 
 
+def test_stages_are_short_too():
+    stages = "stages=[{epoch: 2400, epochs: 5}, {epochs: 2, max_steps: 3}]"
+    config = load_config(CONFIG, trial=True)
+    assert not config.stages
+    file = ROOT / "configs" / "cs224n_pals_staged.yaml"
+    short = load_config(file, trial=True).stages
+    assert [stage.epochs for stage in short] == [1, 2]
+    given = load_config(CONFIG, [stages], trial=True).stages  # the command line wins
+    assert (given[0].epoch, given[0].epochs) == (2400, 5)
+
+
+def test_a_stage_of_many_steps_has_the_length_of_the_longest_task(tmp_path):
+    file = tmp_path / "staged.yaml"
+    file.write_text(f"extends: {CONFIG}\nstages: [{{epoch: 2400, epochs: 5}}, {{epochs: 2}}]\n")
+    assert load_config(file).stages[0].epoch == 2400
+    first, second = load_config(file, trial=True).stages
+    assert (first.epoch, first.epochs, second.epochs) == ("longest", 4, 2)
+
+
 def test_a_task_that_selects_the_weights_still_does():
     config = load_config(CONFIG, ["training.select=sts"], trial=True)
     assert config.training.select == "sts"

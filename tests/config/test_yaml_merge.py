@@ -282,6 +282,19 @@ def test_a_null_that_some_tasks_replace_is_refused(tmp_path):
     assert [given[name]["data"]["test"] for name in "abc"] == ["x", None, "w"]
 
 
+def test_a_null_does_not_take_a_mapping_from_the_tasks_in_silence(tmp_path):
+    file = tmp_path / "mapping.yaml"
+    file.write_text("tasks: {a: {smart: {weight: 1}}, b: {size: 2}}\n")
+    with pytest.raises(
+        UserError, match=r"no effect on a with their own smart: set also tasks\.a\.smart"
+    ):
+        load_tree(file, ["defaults.smart=null"])
+    both = load_tree(file, ["defaults.smart=null", "tasks.a.smart=null"]).value["tasks"]
+    assert both["a"]["smart"] is None
+    # another mapping is filled in
+    assert load_tree(file, ["defaults.smart={eps: 2}"]).value["tasks"]["a"]["smart"]["weight"] == 1
+
+
 def test_an_override_is_known_in_the_task_and_in_the_defaults(tmp_path):
     file = tmp_path / "own.yaml"
     file.write_text("training: {lr: 1}\ntasks: {a: {size: 1}, b: {}}\n")

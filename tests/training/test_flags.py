@@ -61,10 +61,11 @@ def test_no_such_flag_otherwise(dev):
 
 
 def test_a_best_step_at_the_end_names_more_epochs():
-    assert still_improving(120, 120) == [
+    assert still_improving(120, 120, 2) == [
         "the last step is the best one: try more epochs (`training.epochs`)"
     ]
-    assert still_improving(60, 120) == [] and still_improving(60, None) == []
+    assert still_improving(60, 120, 2) == [] and still_improving(None, 120, 2) == []
+    assert still_improving(120, 120, 1) == []  # it was the only evaluation
 
 
 def test_a_head_on_the_difference_alone_names_features():

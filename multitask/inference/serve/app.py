@@ -50,13 +50,14 @@ def make_app(served: Served) -> "Flask":
 
     @app.post("/predict")
     def predict() -> Any:
-        with served.busy:
-            try:
-                return {"predictions": responses.predictions(served, flask.request.get_json())}
-            except UserError as error:
-                return {"error": str(error)}, 400
-            except RecursionError:  # JSON of lists in lists
-                return {"error": "the request is nested too deeply"}, 400
+        try:
+            request = flask.request.get_json()  # first: a slow sender holds nobody up
+            with served.busy:
+                return {"predictions": responses.predictions(served, request)}
+        except UserError as error:
+            return {"error": str(error)}, 400
+        except RecursionError:  # JSON of lists in lists
+            return {"error": "the request is nested too deeply"}, 400
 
     @app.get("/report")
     def show_report() -> Any:
@@ -155,7 +156,7 @@ def contents(served: Served, **values: Any) -> dict[str, Any]:
         "served": served,
         "tasks": [(task, responses.about(served, task)) for task in served.tasks],
         "choices": responses.attention_tasks(served),
-        "examples": responses.examples(served),
+        "examples": served.examples,
         "limit": TYPED_CHARACTERS,
         "has_report": run.files.html_page.is_file(),
         **usual,

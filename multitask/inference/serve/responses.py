@@ -36,6 +36,7 @@ class Served:
         tasks: the tasks that the page shows.
         index: a search index, if any.
         vectors: encodes queries for that index.
+        examples: inputs for the form; see ``examples``.
         busy: locked while a request is answered.
     """
 
@@ -43,6 +44,7 @@ class Served:
     tasks: list[str]
     index: TextIndex | None = None
     vectors: Vectors | None = None
+    examples: Sequence[tuple[str, str]] = ()
     busy: Lock = field(default_factory=Lock)
 
     @property
@@ -165,14 +167,15 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
         raise UserError(f"{run_dir}: no task of the run says anything about a text")
     for task in tasks:
         run.encoder(task)  # fail now, not in the page, if weights are missing
+    inputs = examples(Served(run, tasks))
     if index is None or index_dir is None:
-        return Served(run, tasks)
+        return Served(run, tasks, examples=inputs)
     origin = index.facts.origin
     vectors = run_vectors(
         run, str(run_dir), task=origin.task, pooling=origin.pooling, max_length=origin.max_length
     )
     check_origin(index_dir, index.facts, vectors, instead="serve the run it was made with")
-    return Served(run, tasks, index, vectors)
+    return Served(run, tasks, index, vectors, inputs)
 
 
 def _is_shown(run: TrainedRun, task: str) -> bool:
@@ -194,19 +197,19 @@ def warm(served: Served) -> None:
 def examples(served: Served) -> list[tuple[str, str]]:
     """Return two inputs for the form, from the run's dev rows: a text and a pair, if it has both.
 
-    There are fewer if the run has no saved dev predictions.
+    There are fewer if the run has no saved dev predictions, or damaged ones.
     """
     found: dict[bool, tuple[str, str]] = {}
     for task in served.tasks:
         pair = served.needs_pair(task)
         if pair in found or not served.run.files.predictions_of(task, "dev").is_file():
             continue
-        for record in served.run.files.load_predictions(task, "dev"):
-            first, *others = record["texts"]
-            typed = (first, "\n".join(others) if pair else "")
-            if first.strip() and max(map(len, typed)) <= TYPED_CHARACTERS:
-                found[pair] = typed
-                break
+        with suppress(UserError, ValueError, KeyError, TypeError):
+            texts = [each["texts"] for each in served.run.files.load_predictions(task, "dev")]
+            typed = ((first, "\n".join(others) if pair else "") for first, *others in texts)
+            fit = (t for t in typed if t[0].strip() and max(map(len, t)) <= TYPED_CHARACTERS)
+            if example := next(fit, None):
+                found[pair] = example
     return list(found.values())
 
 

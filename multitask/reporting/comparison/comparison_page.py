@@ -143,9 +143,10 @@ def _tiles(comparison: Comparison) -> list[Tile]:
 def _tile(
     baseline: str, title: str, entries: Mapping[str, Scores], held_out: Mapping[str, Scores]
 ) -> Tile:
-    best = _best({name: each for name, each in held_out.items() if name in entries} or entries)
+    candidates = {name: each for name, each in held_out.items() if name in entries} or entries
+    best = _best(candidates)
     entry = entries[best]
-    who = f'best of {len(entries)}: "{best}"' if len(entries) > 1 else f'"{best}"'
+    who = f'best of {len(candidates)}: "{best}"' if len(candidates) > 1 else f'"{best}"'
     flags, references = [], {}
     if best == baseline:
         who += ", the baseline"

@@ -232,7 +232,7 @@ def test_a_reader_who_stops_holds_nobody_up(served):
     assert post(app.test_client(), TEXT).status_code == 200
 
 
-def test_examples_come_from_the_runs_dev_rows(client, served, monkeypatch):
+def test_examples_come_from_the_runs_dev_rows(client, served, monkeypatch, tmp_path):
     (first, second), (one, two) = responses.examples(served)
     dev = served.run.files.load_predictions("sst", "dev")
     assert (first, second) == (dev[0]["texts"][0], "")
@@ -242,7 +242,9 @@ def test_examples_come_from_the_runs_dev_rows(client, served, monkeypatch):
     assert hidden == [first, "", one, two]
     reply = post(client, one, two)
     assert check(reply) and reply.status_code == 200
-    monkeypatch.setattr(served.run, "directory", Path("/nowhere"))
+    broken = tmp_path / "sst.dev.jsonl"
+    broken.write_text('{"texts": ')
+    monkeypatch.setattr(type(served.run.files), "predictions_of", lambda *_: broken)
     assert responses.examples(served) == []
 
 
