@@ -67,7 +67,10 @@ def _splits(run_dir: Path, overrides: list[str], *, again: bool) -> None:
     config = load_run_config(run_dir, overrides)
 
     from multitask.inference.write_predictions import prediction_files, write_predictions
+    from multitask.utils.errors import warn
 
+    if config.trial:
+        warn("a trial (--try): its files have few of the test rows: do not hand them in")
     directory = RunDirectory(run_dir)
     # other values may give other predictions, and a run that trains on has other weights
     again = again or bool(overrides) or not directory.finished
@@ -80,7 +83,7 @@ def _splits(run_dir: Path, overrides: list[str], *, again: bool) -> None:
             else:
                 wanted.setdefault(task, []).append(split)
     if not wanted:
-        print("nothing to do: --again makes the files anew")
+        print("nothing to do: --again makes the files anew; --text and --file take new texts")
         return
 
     from multitask.inference.load_run import TrainedRun

@@ -106,7 +106,7 @@ def load_tree(source: Source, overrides: Overrides | None = None) -> Tree:
     if isinstance(source, Mapping):
         root = _on_parents(node_of(source, FROM_PYTHON), Path(), (), {})
     else:
-        root = _extended(Path(source), (), {})
+        root = _extended(_found(Path(source), str(source)), (), {})
     placed = [_with_place(override) for override in overrides or []]
     for override in placed:
         root = _on_top(root, _parse_override(override))
@@ -121,8 +121,18 @@ def load_extended(path: Path) -> Tree:
 
     Raises UserError with file, line and key path if something cannot be read.
     """
-    root = _extended(path, (), {})
+    root = _extended(_found(path, str(path)), (), {})
     return Tree(root.plain(), root)
+
+
+def _found(file: Path, name: str) -> Path:
+    """Return a file, or the preset of this name if there is none: it works from any directory.
+
+    ``demo.yaml`` and ``configs/demo.yaml`` are one preset.
+    """
+    parts = Path(name).parts
+    preset = PRESETS.joinpath(*(parts[1:] if parts[:1] == (PRESETS.name,) else parts))
+    return preset if not os.path.lexists(file) and preset.is_file() else file
 
 
 def _extended(path: Path, chain: tuple[str, ...], files: dict[str, Node]) -> Node:
@@ -156,9 +166,7 @@ def _on_parents(
         raise UserError(f"{extends.place}: extends: {message}")
     merged: Node | None = None
     for parent in parents:
-        file = directory / expand_home(parent)
-        if not os.path.lexists(file) and (PRESETS / parent).is_file():
-            file = PRESETS / parent  # the same name works from any directory
+        file = _found(directory / expand_home(parent), parent)
         if not file.is_file() and not file.is_symlink():
             raise UserError(f"{extends.place}: extends: {no_file(file)}")
         merged = _on_top(merged, _extended(file, chain, files))

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from multitask.config.yaml_merge import is_override, load_tree, nested
+from multitask.config import load_config
+from multitask.config.yaml_merge import is_override, load_extended, load_tree, nested
 from multitask.config.yaml_reader import dump_yaml
+from multitask.sweep.grid import load_grid
 from multitask.utils.errors import UserError
+from tests.conftest import ROOT
 from tests.support.messages import tree_refusal
 
 
@@ -303,3 +306,20 @@ def test_an_override_is_known_in_the_task_and_in_the_defaults(tmp_path):
     assert all(map(tree.is_overridden, known))
     unknown = [("training", "lr"), ("training", "x"), ("tasks", "b", "size")]
     assert not any(map(tree.is_overridden, unknown))
+
+
+@pytest.mark.parametrize("name", ["demo.yaml", "configs/demo.yaml", "ablations/pooling.yaml"])
+def test_a_preset_is_found_from_any_directory(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = ROOT / "configs" / name.removeprefix("configs/")
+    assert load_extended(Path(name)).value == load_extended(file).value
+    if "/" not in name:
+        (tmp_path / name).write_text("seed: 7\n")  # a file of this name comes first
+        assert load_extended(Path(name)).value == {"seed": 7}
+
+
+def test_a_grid_of_the_presets_finds_its_base(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert load_grid("configs/ablations/pooling.yaml").cells
+    with pytest.raises(UserError, match=r"configs/no\.yaml: cannot read the config file"):
+        load_config("configs/no.yaml")
