@@ -50,7 +50,7 @@ def test_onnx_and_its_int8_variant_score_siamese_pairs(onnx, run_dir, tmp_path, 
     reading = "One logit per row. Its sigmoid is the probability of paraphrase."
     session = pytest.importorskip("onnxruntime").InferenceSession(target / "model.onnx")
     assert reading in card and session.get_modelmeta().custom_metadata_map["reading"] == reading
-    wanted = [one["scores"][0] for one in load(run_dir).predict("qqp", PAIRS)]
+    wanted = [one["scores"][1] for one in load(run_dir).predict("qqp", PAIRS)]
     for rows in (slice(0, 1), slice(0, 3)):
         result = graph(target / "model.onnx", PAIRS[rows])
         np.testing.assert_allclose(1 / (1 + np.exp(-result)), wanted[rows], atol=1e-4)
@@ -116,7 +116,8 @@ def test_onnx_carries_the_adapter_of_the_task(onnx, tiny_encoder, course_files, 
         adapters = run.model_for(task).adapters
         adapters["sst"], adapters["qqp"] = adapters["qqp"], adapters["sst"]
         swapped[task] = [one["scores"] for one in run.predict(task, rows)]
-    result = {"sst": logits["sst"].softmax(-1), "qqp": logits["qqp"].sigmoid()[:, None]}
+    second = logits["qqp"].sigmoid()
+    result = {"sst": logits["sst"].softmax(-1), "qqp": torch.stack([1 - second, second], dim=1)}
     for task, scores in result.items():
         np.testing.assert_allclose(scores, plain[task], atol=1e-4)
         assert np.abs(scores.numpy() - swapped[task]).max() > 1e-2, task
