@@ -62,7 +62,7 @@ def save_results(
                 step,
                 Turns(trained=progress.trained[task], skipped=progress.skipped[task]),
                 trainer.selection.early_stopping.last_stops.get(task),
-                best.get(task),
+                trainer.selection.best[task].step if task in best else None,
                 trainer.step,
                 evaluations,
             )
@@ -117,7 +117,7 @@ class Trained:
         selected_step: the step whose weights it uses.
         turns: its turns, trained and skipped.
         stopped_at_step: where it stopped early; None if it did not.
-        best_step: the step with its own best score; None for a probe.
+        best_step: the step with its own best score; None if it has none.
         last_step: the last step of the run; None for a probe.
         evaluations: the number of evaluations.
     """

@@ -36,7 +36,7 @@ def test_the_best_trial_comes_first_and_is_a_config(space, tmp_path, capsys):
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| 2", "| 0", "| 1", "| 3"]
     assert "**0.750**" in lines[2] and "pruned at evaluation 2" in lines[4]
-    assert "Interrupted: 3 of 20 trials are over." in text
+    assert "So far 3 of 20 trials are over." in text
     assert text.count("0.750") == 1 and "0.750" in capsys.readouterr().out
     best = load_config(tmp_path / "best.yaml")
     settings = space.settings(trials[2].chosen)
