@@ -23,7 +23,7 @@ from multitask.models.pretrained import load_encoder_and_tokenizer
 from multitask.reporting.sts_json import VectorFacts
 from multitask.tasks.metrics import joint_tasks
 from multitask.tasks.rows import Rows
-from multitask.utils.device import best_device
+from multitask.utils.device import pick_device
 from multitask.utils.errors import UserError
 from multitask.utils.versions import command_line, git_revision
 
@@ -158,7 +158,7 @@ def open_vectors(
     check_encoder(source, task, overrides)
     encoder, tokenizer = load_encoder_and_tokenizer(source)
     length = min(max_length or MAX_LENGTH, encoder.max_positions)
-    device = best_device()
+    device = pick_device("auto")
     name = pooling or DEFAULT_POOLING
     scorer = Scorer(_fixed(encoder, name, None).to(device), tokenizer, BATCH_SIZE, device)
     return Vectors(source, None, name, length, scorer, ALONE)

@@ -36,7 +36,7 @@ def pick_device(name: str) -> torch.device:
                 f"this machine has an NVIDIA GPU, but this torch, {kind}, cannot use it: install "
                 "a build for its driver (pytorch.org), or set `device: cpu`"
             )
-        return best_device()
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -50,13 +50,6 @@ def pick_device(name: str) -> torch.device:
         raise UserError(f"this machine has no {name!r} device: use `device: auto` or `cpu`")
     torch.backends.cudnn.allow_tf32 = False  # fp32 means fp32, in the GRU of HIRE too
     return device
-
-
-def best_device() -> torch.device:
-    """Return a GPU if there is one, else the CPU."""
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
 def gpu_facts(device: torch.device) -> dict[str, str | float] | None:
