@@ -8,6 +8,10 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("tests", deadline=None)  # no test measures a wall clock
+settings.load_profile("tests")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # tests need no network, and say so at once
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

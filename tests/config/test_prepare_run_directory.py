@@ -59,7 +59,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("run")
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(word=WORDS, name=NAMES, labels=st.dictionaries(WORDS, WORDS, min_size=2))
 def test_every_text_of_a_config_is_read_back(word, name, labels, saved):
     values = load_config(ROOT / "configs" / "demo.yaml").resolved()

@@ -93,7 +93,7 @@ def test_the_direction_is_that_of_finite_differences():
 
 @pytest.mark.parametrize(("norm", "scope"), CASES)
 @given(eps=st.floats(1e-7, 10), size=st.floats(1e-9, 1e3), seed=st.integers(0, 99))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_projection_stays_within_eps_to_the_bit(norm, scope, eps, size, seed):
     ascent = SmartConfig(eps=eps, norm=norm, scope=scope)
     delta = project(ascent, size * normal(2, 40, 16, seed=seed, dtype=torch.float32))

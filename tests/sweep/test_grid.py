@@ -125,7 +125,7 @@ VALUES = {
 }
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_cells_are_the_product_with_unique_names_in_a_stable_order(data, tmp_path):
     keys = data.draw(st.permutations(list(VALUES)))[: data.draw(st.integers(1, 3))]

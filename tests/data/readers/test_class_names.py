@@ -211,9 +211,7 @@ def test_lists_of_classes_are_compared(kind, tmp_path):
     assert "of `labels` O, I-PER, B-PER" in refusal(read, config, "t", "train", reader)
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(st.lists(st.permutations(["a", "b", "c"]), min_size=2, max_size=4))
 def test_shards_in_any_order_of_names(tmp_path_factory, orders):
     directory = tmp_path_factory.mktemp("shards")

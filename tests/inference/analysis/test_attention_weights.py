@@ -88,7 +88,7 @@ def check_rows(weights, mask):
     assert not weights.masked_select(pads[:, None, :, None].expand_as(weights)).any()
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     lengths=st.lists(st.integers(1, 12), min_size=1, max_size=5),
     heads=st.sampled_from([1, 2, 4]),

@@ -136,9 +136,7 @@ def test_what_is_typed_is_text_and_nothing_else(typed, client):
 
 @pytest.mark.slow
 @given(first=st.text(max_size=60), second=st.text(max_size=60))
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_gives_a_sound_page(first, second, client, monkeypatch):
     monkeypatch.setattr(responses, "attention", lambda *_: [])  # slow, and tested elsewhere
     reply = post(client, first, second)

@@ -50,7 +50,7 @@ def naive(views, temperature, weight=0.0, none=lambda i, j, view: False):
     return total / rows
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     rows=st.integers(1, 6),
     views=st.sampled_from([2, 3]),
@@ -104,7 +104,7 @@ def test_bf16_vectors_are_compared_in_fp32():
     assert also.item() == pytest.approx(exact, abs=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     texts=st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=2, max_size=6),
     views=st.sampled_from([2, 3]),

@@ -43,7 +43,7 @@ def words(axes):
     return [label.get_text() for label in axes.get_xticklabels()]
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(total=st.integers(3, 300), layers=st.sampled_from([1, 6, 12]))
 def test_every_token_and_weight_is_drawn_once_in_order(total, layers):
     result = made(total, layers)
