@@ -1,4 +1,4 @@
-"""What the tables of benchmarks/gpu.py share: how much is measured; rows that may be skipped."""
+"""Parts of all tables of benchmarks/gpu.py: the sizes to measure, and rows that may be skipped."""
 
 import gc
 import sys

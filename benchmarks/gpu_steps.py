@@ -30,7 +30,7 @@ Steps = Callable[[int], int]  # takes so many steps; returns their useful tokens
 
 
 class Measured(NamedTuple):
-    """What was measured of some steps.
+    """Measurements of some steps.
 
     Attributes:
         rate: useful tokens a second, the median over rounds.

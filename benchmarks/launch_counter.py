@@ -41,7 +41,7 @@ def as_on_a_gpu() -> Iterator[None]:
 
 
 class Launches(TorchDispatchMode):
-    """Counts the operators that are not views; ``as_one`` stands for CUDA's fused ones."""
+    """Counts the operators that are not views; ``as_one`` counts as one operator, as on CUDA."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,8 +108,8 @@ def launches() -> Iterator[Launches]:
 class Waits(TorchFunctionMode):
     """Counts how often the host reads a tensor of a device.
 
-    On the meta device, which stands for a GPU, a read gives ones, and whatever else would need a
-    value, and so a wait, raises an error.
+    The meta device takes the place of a GPU: a read gives ones, and everything else that would need
+    a value, and so a wait, raises an error.
     """
 
     READS: frozenset[Any] = frozenset(

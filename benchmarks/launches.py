@@ -54,7 +54,7 @@ LOOPS = {"launches: one task, fp32": "fp32", "launches: one task, bf16": "bf16"}
 
 
 class Files(NamedTuple):
-    """What is written for the count.
+    """The files that the count reads.
 
     Attributes:
         data: the directory of the tasks' rows.

@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
     @property
     def overrides(self) -> list[str]:
-        """What our config must say of it."""
+        """Return the overrides that set the batch size."""
         return [f"defaults.batch_size={self.batch}"]
 
 
@@ -55,7 +55,7 @@ def loaded(directory: Path, overrides: Sequence[str], preset: Path = CONFIG) -> 
 
 
 def training_rows(directory: Path, overrides: Sequence[str]) -> dict[str, Rows]:
-    """What our trainer trains on under these overrides, for its peers; no model is built."""
+    """Return the training rows of each task, for the peers of our trainer; no model is built."""
     config = loaded(directory, overrides)
     heads = {task: resolve("head", entry.head.name) for task, entry in config.tasks.items()}
     readers = {

@@ -10,6 +10,7 @@ from multitask.config import Config
 from multitask.config.prepare_run_directory import check_directory
 from multitask.config.yaml_merge import Source
 from multitask.utils.errors import UserError
+from multitask.utils.terminal import silent
 
 
 def check(
@@ -27,10 +28,6 @@ def check(
     return "\n".join(
         check_config(read_source(config, overrides, rows), dry_run=dry_run, say=silent)
     )
-
-
-def silent(line: str) -> None:
-    """Drop a line."""
 
 
 def check_config(config: Config, *, dry_run: bool, say: Callable[[str], None]) -> Iterator[str]:

@@ -16,7 +16,6 @@ from multitask.utils.files import replacing
 # per task and split a `datasets.Dataset`, a list of dicts, or anything that `pyarrow.table` takes
 Rows = Mapping[str, Mapping[str, Any]]
 SPLITS = ("train", "dev", "test")
-# the formats whose splits are names, not files
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from multitask.utils.device import pick_device
 from multitask.utils.errors import warn
 from multitask.utils.files import replacing
 from multitask.utils.terminal import say as say_now
+from multitask.utils.terminal import silent
 from multitask.utils.versions import git_revision
 
 
@@ -65,7 +66,7 @@ def train(
         device = pick_device(config.device)
     with distributed.processes(device), ExitStack() as held:
         if distributed.rank() > 0:
-            say = _silent
+            say = silent  # only the first rank prints
         run = RunDirectory(Path(config.output_dir))
         check = partial(check_directory, run.path, resume=resume, overwrite=overwrite)
         distributed.on_first(check)
@@ -169,10 +170,6 @@ def keep_loadable(plan: Plan, config: Config, trainer: Trainer) -> None:
     if not is_intact(run.encoder):
         warn(f"{run.encoder} was changed while the run trained: it is written again")
         save_encoder(plan, run)
-
-
-def _silent(line: str) -> None:
-    """Drop a line: only the first rank prints."""
 
 
 def save_encoder(plan: Plan, run: RunDirectory) -> None:

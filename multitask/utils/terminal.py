@@ -66,6 +66,10 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+def silent(line: str) -> None:
+    """Drop a line, in the place of ``say``."""
+
+
 @contextlib.contextmanager
 def silent_stderr() -> Iterator[None]:
     """Drop what libraries print on stderr without Python, such as the backtrace of a panic."""

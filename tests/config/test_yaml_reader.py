@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitask.config.yaml_merge import load_tree, read_override
@@ -149,7 +149,6 @@ def test_each_special_text_is_read_back(sign, scratch):
         assert read_override(dump_override("key", value["key"]))[1].value == value["key"]
 
 
-@settings(deadline=None)
 @given(value=st.dictionaries(WORDS, SCALARS | st.lists(SCALARS), max_size=3))
 def test_what_is_dumped_is_read_back(value, scratch):
     value.pop("extends", None), value.pop("defaults", None)
@@ -157,7 +156,6 @@ def test_what_is_dumped_is_read_back(value, scratch):
     assert load_tree(scratch).value == value
 
 
-@settings(deadline=None)
 @given(value=SCALARS | st.lists(SCALARS) | st.dictionaries(WORDS, SCALARS | st.lists(SCALARS)))
 def test_an_override_that_is_dumped_is_read_back(value):
     key, tree = read_override(dump_override("tasks.sst.head", value))

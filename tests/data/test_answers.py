@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from datasets import Dataset, DatasetDict
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
@@ -107,7 +107,6 @@ def made_rows(question, context, start, end):
     return Rows("here", ["0"], [(question, context)], np.array([[start, end]]))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_an_answer_of_whole_words_goes_to_tokens_and_back(tiny_encoder, data):
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
@@ -153,7 +152,6 @@ def test_a_question_that_fills_the_input_is_refused(tiny_encoder):
         tokenize(rows, tokenizer, max_length=6, characters=True)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_windows_share_stride_tokens_and_hold_the_answer_where_it_fits(tiny_encoder, data):
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
@@ -57,7 +57,6 @@ def many(rows=4000, seed=0):
 WORDS = st.lists(st.lists(st.integers(0, V - 1), min_size=1, max_size=4), max_size=9)
 
 
-@settings(deadline=None)
 @given(st.lists(WORDS, min_size=1, max_size=8), st.floats(0.01, 0.99), st.booleans(), st.data())
 def test_targets_are_the_hidden_ids_and_nothing_else_changes(words, share, whole, data):
     tokens = texts(words)

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitask.data.overlap import row_key
@@ -27,7 +27,6 @@ def split(rows: Rows, share: float, encoded: list | None = None) -> tuple[Rows, 
     return rows.take(np.flatnonzero(~held)), rows.take(np.flatnonzero(held))
 
 
-@settings(deadline=None)
 @given(
     words=st.lists(st.sampled_from([f"w{i}" for i in range(40)]), min_size=1, max_size=80),
     share=st.floats(0.05, 0.6),

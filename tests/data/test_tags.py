@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Value
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
@@ -241,7 +241,6 @@ words = st.one_of(
 ).filter(lambda word: not any("\ud800" <= letter <= "\udfff" for letter in word))
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(words, min_size=1, max_size=7), min_size=1, max_size=4), st.data())
 def test_tags_stand_at_the_first_piece_of_each_word(tiny_encoder, sentences, data):
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)

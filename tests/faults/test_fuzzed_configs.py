@@ -102,7 +102,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def everything(examples: int):
     """Run a test on so many texts and overrides."""
-    limits = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    limits = settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     overrides = st.tuples(st.sampled_from([*PATHS, *MORE]).map(".".join), RAW | SCALARS.map(str))
     return lambda test: limits(
         given(

@@ -19,7 +19,7 @@ from multitask.data.splits import load_splits, tokenize_splits
 from multitask.models.pretrained import load_tokenizer
 from multitask.utils.errors import UserError
 
-LIMITS = settings(deadline=None, suppress_health_check=list(HealthCheck))
+LIMITS = settings(suppress_health_check=list(HealthCheck))
 HEADS = {
     "classification": {},
     "binary": {},

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitask.config.registry import task_type
@@ -16,7 +16,6 @@ from tests.tasks.cases import regression
 pytestmark = pytest.mark.usefixtures("no_warnings")
 
 
-@settings(deadline=None)  # the first example imports scipy
 @given(two_columns(st.sampled_from([-1.5, 0.0, 0.2, 1.0, 3.4, 5.0])))
 def test_number_metrics_equal_their_formulas(columns):
     labels, predictions = columns

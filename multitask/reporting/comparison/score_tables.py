@@ -160,7 +160,7 @@ def holdout_table(comparison: Comparison) -> Table | None:
 
 
 def difference_title(comparison: Comparison) -> str:
-    found = [each for row in differences(comparison).values() for each in row if each]
+    found = _every_difference(comparison)
     p = "" if found and all(map(rows_only, found)) else ", Holm's p"
     return f"Difference to {comparison['baseline']}, its 95 % interval{p}"
 
@@ -172,6 +172,10 @@ def differences(comparison: Comparison) -> dict[str, list[Difference | None]]:
         for group in comparison["groups"]
     }
     return {name: row for name, row in by_group.items() if any(row)}
+
+
+def _every_difference(comparison: Comparison) -> list[Difference]:
+    return [each for row in differences(comparison).values() for each in row if each]
 
 
 def difference_table(comparison: Comparison) -> Table | None:
@@ -256,7 +260,7 @@ def explanations(comparison: Comparison) -> list[str]:
     if single:
         who = "every group" if len(single) == len(groups) else ", ".join(single)
         lines.append(f"{ONE_SEED.capitalize()}; its deviation is unknown (-): {who}.")
-    found = [each for row in differences(comparison).values() for each in row if each]
+    found = _every_difference(comparison)
     if found:
         lines.append(
             f"Differences to {comparison['baseline']}: paired bootstrap over dev rows and seeds, "

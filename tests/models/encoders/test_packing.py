@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitask.models.encoders.packing import SLACK, STORED, STRETCH, Packing
@@ -27,7 +27,6 @@ def numbered(mask):
 
 
 @given(masks())
-@settings(deadline=None)
 def test_packed_and_unpacked_is_the_same_batch(mask):
     packing, batch = Packing(mask), numbered(mask)
     packed = packing.pack(batch)
@@ -40,7 +39,6 @@ def test_packed_and_unpacked_is_the_same_batch(mask):
 
 
 @given(masks())
-@settings(deadline=None)
 def test_first_tokens_come_back_in_the_order_of_the_batch(mask):
     packing, batch = Packing(mask), numbered(mask)
     actual = packing.in_batch_order(packing.pack(batch)[packing.first])
@@ -49,7 +47,6 @@ def test_first_tokens_come_back_in_the_order_of_the_batch(mask):
 
 
 @given(masks())
-@settings(deadline=None)
 def test_groups_cover_every_token_once_and_stay_narrow(mask):
     packing, batch = Packing(mask), numbered(mask)
     packed = packing.pack(batch)
@@ -91,7 +88,6 @@ def test_a_sequence_without_tokens_is_an_error():
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(0, 3))
-@settings(deadline=None)
 def test_lengths_say_what_a_mask_says(lengths, more):
     mask = (torch.arange(max(lengths) + more) < torch.tensor(lengths)[:, None]).long()
     read, told = Packing(mask), Packing(mask, np.array(lengths))
@@ -101,7 +97,6 @@ def test_lengths_say_what_a_mask_says(lengths, more):
 
 
 @given(masks())
-@settings(deadline=None)
 def test_padded_for_a_gpu(mask):
     packing = Packing(mask)
     packed = packing.pack(numbered(mask))
