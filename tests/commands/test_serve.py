@@ -144,6 +144,7 @@ def test_the_page_in_a_browser(width, scheme, page, browser, tiny_run, index, ca
     tab.get_by_label("Second text").fill(OTHER)
     tab.get_by_role("button", name="Try it").click()
     tab.wait_for_selector(".verdict")
+    tab.wait_for_load_state("load")  # the reply is streamed: the pictures come after the answers
 
     run = load(tiny_run)
     expected = {
@@ -197,11 +198,13 @@ def test_the_page_in_a_browser(width, scheme, page, browser, tiny_run, index, ca
     tab.get_by_label("First text").fill(SCRIPT)
     tab.get_by_role("button", name="Try it").click()
     tab.wait_for_selector(f"blockquote:has-text('{SCRIPT[:7]}')")
+    tab.wait_for_load_state("load")
     assert tab.locator("blockquote").first.inner_text() == SCRIPT
     assert tab.title() == title
 
     tab.get_by_role("button", name="Example:").last.click()
     tab.wait_for_selector(".result[data-task=qqp] .verdict")
+    tab.wait_for_load_state("load")
     (_, (one, two)) = examples(load(tiny_run))
     shown = tab.locator("blockquote").all_inner_texts()
     assert [" ".join(text.split()) for text in shown] == [one, two]
