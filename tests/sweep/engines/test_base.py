@@ -1,8 +1,6 @@
 """What all engines of the registry do, with a stand-in for training: one grid, four runs."""
 
 import ast
-import json
-import os
 import re
 import signal
 import subprocess
@@ -13,7 +11,7 @@ import pytest
 
 from multitask.config.registry import imported
 from multitask.sweep.engines.base import ENGINES
-from tests.conftest import ROOT
+from tests.support import trained_grid
 from tests.support.fake_sweep import ALL, alive, background, log_of, processes_of, starts, until
 
 SUBMIT = """
@@ -39,62 +37,20 @@ print([running, codes])
 """
 
 
-TRAINED = """
-base: {root}/configs/cs224n.yaml
-set:
-  data_dir: {data}
-  encoder.name: {encoder}
-  defaults.max_length: 48
-  defaults.max_rows: 24
-  training: {{epochs: 2, precision: fp32, frozen_baseline: false}}
-  tasks.qqp: null
-  tasks.sts: null
-seeds: [1]
-grid:
-  tasks.sst.pooling: [cls, mean, max]
-  training.lr: [1e-4, 1e-3]
-"""
-# the keys of a group in comparison.json with times and paths
-DIFFERING = ("runs", "training_time")
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, tiny_encoder, course_files) -> Path:
     """A directory with the grid ``t.yaml`` of six cells, trained in ``local``."""
     desk = tmp_path_factory.mktemp("desk")
-    text = TRAINED.format(root=ROOT, data=course_files, encoder=tiny_encoder)
-    (desk / "t.yaml").write_text(text)
-    train(desk, "local")
+    trained_grid.write_grid(desk, tiny_encoder, course_files, epochs=2)
+    trained_grid.train(desk, "local", "local")
     return desk
-
-
-def train(desk: Path, engine: str) -> None:
-    arguments = ["ablate", "t.yaml", "--engine", engine, "--output", engine, "--jobs", "2"]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "run_multitask.py"), *arguments, "--cpus-per-run", "1"],
-        cwd=desk,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def numbers(desk: Path, engine: str) -> dict:
-    """A comparison without times and paths."""
-    comparison = json.loads((desk / engine / "comparison.json").read_text())
-    for group in comparison["groups"]:
-        for key in DIFFERING:
-            del group[key]
-    # a note lists commits if somebody commits while the grids are trained
-    comparison["notes"] = [note for note in comparison["notes"] if "commits" not in note]
-    return comparison
 
 
 @pytest.mark.slow
 def test_a_trained_grid_has_the_same_numbers_in_all_engines(engine, trained):
     if not (trained / engine).exists():
-        train(trained, engine)
+        trained_grid.train(trained, engine, engine)
+    numbers = trained_grid.numbers
     assert len(numbers(trained, engine)["groups"]) == 6
     assert numbers(trained, engine) == numbers(trained, "local")
 

@@ -1,0 +1,145 @@
+"""SIGKILL at random moments: every grid ends complete, with the numbers of an undisturbed one.
+
+The sweep is killed, a run, a worker of Ray, or SLURM queues a run again. ``KILLS=20 make
+test-engines`` kills twenty times per engine; without it only ``local`` is tried, with three kills.
+"""
+
+import os
+import random
+import stat
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from multitask.config.registry import imported
+from multitask.sweep.engines.base import ENGINES
+from tests.support import trained_grid
+
+KILLS = int(os.environ.get("KILLS", "0"))
+LONGEST = 900.0  # seconds for a grid
+
+
+def parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def words(process: int) -> list[str]:
+    return Path(f"/proc/{process}/cmdline").read_text().split("\0")
+
+
+def writers(output: Path) -> dict[str, list[int]]:
+    """The processes that write to the log of a run, by the path of the log.
+
+    A process between its fork and its exec, which still has the files of its parent, is left out.
+    """
+    found: dict[str, dict[int, int]] = {}
+    for handle in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            target = str(handle.readlink())
+            writes = handle.lstat().st_mode & stat.S_IWUSR  # the table's process only reads
+            process, of = int(handle.parts[2]), parent(int(handle.parts[2]))
+        except OSError:  # it has just ended
+            continue
+        if writes and target.startswith(f"{output}/") and target.endswith("/metrics.jsonl"):
+            found.setdefault(target, {})[process] = of
+    return {log: [p for p, of in had.items() if of not in had] for log, had in found.items()}
+
+
+@contextmanager
+def watched(output: Path) -> Iterator[Counter[str]]:
+    """Count how many processes write to the log of a run at most, while the block runs."""
+    most: Counter[str] = Counter()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.05):
+            for log, processes in writers(output).items():
+                most[log] = max(most[log], len(processes))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield most
+    finally:
+        done.set()
+        thread.join()
+
+
+def queued(output: Path) -> list[str]:
+    """The ids of SLURM's tasks that run or wait."""
+    asked = ["squeue", "--noheader", "--array", "--format=%i"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+
+
+def requeue(output: Path) -> None:
+    for task in queued(output):
+        subprocess.run(["scontrol", "requeue", task], capture_output=True)
+
+
+def hurry(output: Path) -> None:
+    """Let SLURM start waiting tasks now, not two minutes after they were queued again."""
+    for task in queued(output):
+        update = ["scontrol", "update", f"JobId={task}", "StartTime=now"]
+        subprocess.run(update, capture_output=True)
+
+
+def strike(kind: str, sweep: subprocess.Popen[str], output: Path) -> bool:
+    """Kill one process of a kind; return False if there is none now."""
+    if kind == "requeue":
+        requeue(output)
+        return True
+    if kind == "sweep":
+        sweep.kill()
+        return True
+    runs = [process for found in writers(output).values() for process in found]
+    try:
+        victims = runs if kind == "run" else [parent(process) for process in runs]
+        victims = [p for p in victims if kind == "run" or words(p)[0].startswith("ray::")]
+        for process in victims[:1]:
+            os.kill(process, 9)
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+        return False
+    return bool(victims)
+
+
+@pytest.mark.slow
+def test_grids_that_are_killed_at_random_end_complete(engine, tmp_path, tiny_encoder, course_files):
+    number = KILLS or 3 * (engine == "local")
+    if number == 0:
+        pytest.skip("takes minutes: KILLS=20 asks for it")
+    draw = random.Random(engine)
+    queues = imported(ENGINES[engine]).queues
+    kinds = ["sweep", "run", *(["requeue"] if queues else []), *(["worker"] * (engine == "ray"))]
+    trained_grid.write_grid(tmp_path, tiny_encoder, course_files, epochs=20)
+    trained_grid.train(tmp_path, "local", "whole")
+    killed: Counter[str] = Counter()
+    grids = 0
+    while killed.total() < number:
+        grids += 1
+        output = tmp_path / f"killed-{grids}"
+        sweep = trained_grid.start(tmp_path, engine, output.name)
+        until = time.monotonic() + LONGEST
+        with watched(output) as most:
+            while sweep.poll() != 0:
+                assert time.monotonic() < until, f"grid {grids} does not end; killed: {killed}"
+                if sweep.poll() is not None:  # killed, or a run was killed too often
+                    sweep.communicate()
+                    sweep = trained_grid.start(tmp_path, engine, output.name)
+                time.sleep(draw.uniform(0.5, 6))
+                if queues:
+                    hurry(output)
+                kind = kinds[killed.total() % len(kinds)]
+                if killed.total() < number and sweep.poll() is None:
+                    killed[kind] += strike(kind, sweep, output)
+        sweep.communicate()
+        assert trained_grid.numbers(tmp_path, output.name) == trained_grid.numbers(
+            tmp_path, "whole"
+        )
+        assert len(most) == 6 and set(most.values()) == {1}
+    print(f"{engine}: {grids} grids, killed: {dict(killed)}")
