@@ -119,7 +119,7 @@ ABSENT = (
 
 
 def needs_more(command: str) -> bool:
-    """Whether a command needs a library or a cluster that is not here."""
+    """Return True if a command needs a library or a cluster that is not here."""
     packages = {
         " serve ": "flask",
         "--format onnx": "onnx onnxruntime onnxscript",
