@@ -4,7 +4,8 @@
 
 RUN is a run directory, such as that of `configs/cs224n_minilm.yaml data_dir=data --try`. The page
 is served by a process of its own; the times are medians over rounds, from the request to the first
-byte, to "Working", to the last task's answer, and to the end, after the pictures.
+byte, to "Working", to the last task's answer, and to the end, after the pictures. The CPU time of the
+server (Linux) hardly depends on what else runs: on an idle machine the wall time is near it.
 """
 
 import argparse
@@ -27,29 +28,37 @@ TEXTS = {
     "a text of 400 words": "the film is good " * 100,
 }
 WORKING, ANSWER = b'class="working"', b'class="result" data-task='
+Times = tuple[float, float]  # wall, CPU of the server
 PARTS = ("first byte", "Working", "answers", "pictures")
 
 
-def reply(port: int, text: str) -> tuple[list[float], int]:
-    """Post a text; return the seconds until each of PARTS, and the size of the reply in bytes."""
-    began = time.perf_counter()
+def cpu_seconds(process: int) -> float:
+    """Return the CPU time that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def reply(process: int, port: int, text: str) -> tuple[list[Times], int]:
+    """Post a text; return the times until each of PARTS, and the size of the reply in bytes."""
+    began = time.perf_counter(), cpu_seconds(process)
     connection = http.client.HTTPConnection("127.0.0.1", port)
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     connection.request("POST", "/", urlencode({"first": text, "second": ""}), form)
     response = connection.getresponse()
-    seconds: dict[str, float] = {}
+    times: dict[str, Times] = {}
     page = b""
     answers = 0
     while chunk := response.read1():
-        now, page = time.perf_counter() - began, page + chunk
-        seconds.setdefault("first byte", now)
+        now = time.perf_counter() - began[0], cpu_seconds(process) - began[1]
+        page += chunk
+        times.setdefault("first byte", now)
         if WORKING in page:
-            seconds.setdefault("Working", now)
+            times.setdefault("Working", now)
         if page.count(ANSWER) > answers:
-            answers, seconds["answers"] = page.count(ANSWER), now
-        seconds["pictures"] = now
+            answers, times["answers"] = page.count(ANSWER), now
+        times["pictures"] = now
     connection.close()
-    return [seconds[part] for part in PARTS], len(page)
+    return [times[part] for part in PARTS], len(page)
 
 
 def main() -> None:
@@ -70,16 +79,18 @@ def main() -> None:
         started = time.perf_counter() - began
         rows = []
         for name, text in TEXTS.items():
-            rounds = [reply(int(found[1]), text) for _ in range(arguments.rounds)]
-            medians = map(statistics.median, zip(*(seconds for seconds, _ in rounds), strict=True))
-            rows.append([name, *(f"{one:.2f}" for one in medians), f"{rounds[0][1] / 1e6:.2f}"])
+            rounds = [reply(server.pid, int(found[1]), text) for _ in range(arguments.rounds)]
+            for place, kind in enumerate(("wall", "CPU")):
+                parts = zip(*([time[place] for time in times] for times, _ in rounds), strict=True)
+                medians = [f"{statistics.median(part):.2f}" for part in parts]
+                rows.append([name, kind, *medians, f"{rounds[0][1] / 1e6:.2f}"])
     finally:
         server.terminate()
         server.wait()
     cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
-    print(f"{cores} cores, load {load:.1f}, {arguments.rounds} rounds, commit {git_revision()}; ")
+    print(f"{cores} cores, load {load:.1f}, {arguments.rounds} rounds, commit {git_revision()};")
     print(f"the address was printed after {started:.1f} seconds\n")
-    print(markdown_table(["seconds until", *PARTS, "MB"], rows))
+    print(markdown_table(["seconds until", "time", *PARTS, "MB"], rows))
 
 
 if __name__ == "__main__":
