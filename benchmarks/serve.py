@@ -4,8 +4,8 @@
 
 RUN is a run directory, such as that of `configs/cs224n_minilm.yaml data_dir=data --try`. The page
 is served by a process of its own; the times are medians over rounds, from the request to the first
-byte, to "Working", to the last task's answer, and to the end, after the pictures. The CPU time of the
-server (Linux) hardly depends on what else runs: on an idle machine the wall time is near it.
+byte, to "Working", to the last task's answer, and to the end, after the pictures. The CPU time of
+the server (Linux) hardly depends on what else runs.
 """
 
 import argparse
