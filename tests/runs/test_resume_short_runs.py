@@ -18,7 +18,11 @@ pytestmark = pytest.mark.slow
 CASES = {
     "trial": ["--try"],
     "max_dev_rows": ["defaults.max_dev_rows=7"],
-    "ordered": ["tasks.qqp.head=classification", "tasks.qqp.data.ordered=true"],
+    "ordered": [
+        "tasks.qqp.input=cross",
+        "tasks.qqp.head=classification",
+        "tasks.qqp.data.ordered=true",
+    ],
 }
 
 
