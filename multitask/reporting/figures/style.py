@@ -6,11 +6,12 @@ print.
 
 import json
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 150
+# a panel is at least so high, in pixels of the saved file
+LEAST_HEIGHT = 200
 MAX_LEGEND_COLUMNS = 6
 
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -84,6 +87,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "ours": {"color": DARK, "marker": "D", "markersize": 5, "capsize": 3, "linewidth": 1.2},
     "printed": {"color": VERMILLION, "marker": "x", "markersize": 6},
     "gain": {"capsize": 2, "linewidth": 1},
+    "printed gain": {"linestyle": "none", "markerfacecolor": "none", "markersize": 6},
     "no gain": {"color": GREY, "linewidth": 1},
 }
 LOOKS["best mean"] = LOOKS["mean"] | {"color": VERMILLION}
@@ -193,6 +197,11 @@ def labels(texts: Iterable[str], width: int = 24) -> list[str]:
     return [f"{i}: {name}" if short.count(name) > 1 else name for i, name in enumerate(short)]
 
 
+def wrapped(text: str, width: int) -> str:
+    """Wrap a text of at most 90 characters into lines, without cutting it."""
+    return textwrap.fill(label(text, width=90), width)
+
+
 def metric_title(task: str, metric: str) -> str:
     """Return a panel's title, such as ``sst: macro f1``."""
     return f"{label(task)}: {metric.replace('_', ' ')}"
@@ -218,10 +227,13 @@ def group_style(place: int) -> dict[str, Any]:
     return {"color": GROUPS[place % len(GROUPS)], "linestyle": dashes, "marker": MARKERS[place % 5]}
 
 
-def quiet_frame(axes: "Axes") -> None:
-    """Remove the frame's top and right, and put a faint grid behind the data."""
+def quiet_frame(axes: "Axes", across: bool = False) -> None:
+    """Remove the frame's top and right, and put a faint grid behind the data.
+
+    ``across``: scores are read along x, so that is where the grid is.
+    """
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", **LOOKS["grid"])
+    axes.grid(axis="x" if across else "y", **LOOKS["grid"])
     axes.set_axisbelow(True)
 
 
@@ -278,6 +290,34 @@ def legend_below(figure: "Figure", first: Sequence[str] = ()) -> None:
         if fits or columns == 1:
             return
         legend.remove()
+
+
+def equal_spans(panels: "Sequence[Axes]", axis: Literal["x", "y"], from_zero: bool = False) -> None:
+    """Give the axis of each panel the same span, around its own data or from zero."""
+    limits = [np.sort(getattr(axes, f"get_{axis}lim")()) for axes in panels]
+    span = max(high - low * (not from_zero) for low, high in limits)
+    for axes, (low, high) in zip(panels, limits, strict=True):
+        start = 0.0 if from_zero else (low + high - span) / 2
+        getattr(axes, f"set_{axis}lim")(start, start + span)
+
+
+def make_room(figure: "Figure") -> None:
+    """Enlarge a figure until its texts are inside and its panels are ``LEAST_HEIGHT`` px high.
+
+    The layout gives way to long labels: without this they are cut, or panels become stripes.
+    """
+    use_fonts(figure)
+    for _ in range(5):
+        figure.draw_without_rendering()
+        size, box = figure.get_size_inches(), figure.get_tightbbox()
+        over = np.maximum(0, -box.min) + np.maximum(0, box.max - size)
+        shown = [axes for axes in figure.axes if axes.get_visible()]
+        lowest = min(axes.get_position().height for axes in shown) * size[1]
+        lines = len({round(axes.get_position().y0, 3) for axes in shown})
+        over[1] = max(over[1], lines * (LEAST_HEIGHT / DPI - lowest))
+        if over.max() < 0.01:
+            return
+        figure.set_size_inches(size + np.maximum(0, over) + 0.02)
 
 
 def readable_on(colour: np.ndarray) -> str:

@@ -2,6 +2,7 @@
 
 title: MaxPoolBERT, Table 2
 source: BERT-base, GLUE dev, mean of 3 seeds     # what the printed values are
+paper: {encoder: bert-base-uncased, rows: all, epochs: 4, seeds: 3}
 statistic: mean                                  # of our seeds: mean, median or sd
 baseline: cls
 columns:
@@ -57,24 +58,43 @@ class Row(Strict):
     printed: list[float | int | None] = []
 
 
+class PaperSetting(Strict):
+    """How the paper's runs were trained, for a warning where ours were not.
+
+    Attributes:
+        encoder: its name, as in `encoder.name`.
+        rows: training rows per task; `all` if none were left out.
+        epochs: the number of epochs.
+        seeds: the number of seeds.
+    """
+
+    encoder: str | None = None
+    rows: int | Literal["all"] | None = None
+    epochs: int | None = None
+    seeds: int | None = None
+
+
 class Layout(Strict):
     """The keys of a layout file.
 
     Attributes:
         title: what the table is.
         source: where the printed values are from.
+        paper: how the paper's runs were trained.
         statistic: what is shown of our seeds.
         baseline: the row that others are compared with; default: the first.
         columns: the columns, in order.
         rows: the rows, in order.
         other_rows: whether rows of our runs that are not among ``rows`` follow them.
-        curve: what the rows are values of, such as `k`: they are drawn as a curve.
+        curve: what the rows are values of, such as `k`: they are drawn as a curve, without
+            ``other_rows``.
         averages: also the two averages of GLUE; a text is the paper's name for the mean of the
             columns.
     """
 
     title: str
     source: str | None = None
+    paper: PaperSetting | None = None
     statistic: Literal["mean", "median", "sd"] = "mean"
     baseline: str | None = None
     columns: list[Column] = Field(min_length=1)
@@ -82,6 +102,11 @@ class Layout(Strict):
     other_rows: bool = True
     curve: str | None = None
     averages: bool | str = False
+
+    @property
+    def takes_other_rows(self) -> bool:
+        """Return True if rows of our runs that are not among ``rows`` are in the table."""
+        return self.other_rows and not self.curve
 
 
 def load_layout(path: str | os.PathLike[str]) -> Layout:
@@ -100,10 +125,10 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
         if row.printed and len(row.printed) != len(layout.columns):
             message = f"{len(row.printed)} values for {len(layout.columns)} columns"
             raise tree.error(("rows", name, "printed"), message)
-    if not layout.other_rows and not layout.rows:
-        raise tree.error(
-            ("other_rows",), "there are no rows: name them under `rows`, or leave it out"
-        )
+    for key, alone in (("other_rows", not layout.other_rows), ("curve", layout.curve)):
+        if alone and not layout.rows:
+            message = "there are no rows: name them under `rows`, or leave it out"
+            raise tree.error((key,), message)
     if layout.baseline is not None and layout.rows and layout.baseline not in layout.rows:
         raise tree.error(("baseline",), f"expected one of {', '.join(layout.rows)}")
     return layout

@@ -1,10 +1,10 @@
-"""The figures of a paper's table: scores with their spread, gain by training size, a curve."""
+"""The figures of a paper's table: scores with their spread, gains beside the paper's, a curve."""
 
 import itertools
-import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from multitask.reporting.figures import style
 from multitask.reporting.paper.paper_json import PaperCell, PaperRow, PaperTable
 
 PANELS_IN_A_ROW = 4
+# characters per line of a method's name, of a panel's title, and of a task below the axis
+NAME, PANEL_TITLE, TICK = 48, 30, 14
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Gain:
         title: the title of the column.
         size: the number of training rows.
         value, low, high: the gain in points and its 95 % interval.
+        printed: the paper's gain in points; None if it prints none.
     """
 
     task: str
@@ -31,12 +34,16 @@ class Gain:
     value: float
     low: float
     high: float
+    printed: float | None
 
 
 def draw_paper_table(directory: Path, table: PaperTable) -> list[Path]:
-    """Write the figures that the table has numbers for; return their paths."""
+    """Write the figures that the table has numbers for; return their paths.
+
+    Gains are differences of means, so a table of standard deviations has no figure of them.
+    """
     figures = {"paper_scores.png": draw_scores(table)}
-    if any(_gains(table, row) for row in table["rows"]):
+    if table["statistic"] != "sd" and any(_gains(table, row) for row in table["rows"]):
         figures["paper_gain.png"] = draw_gains(table)
     for name, figure in figures.items():
         style.save_figure(figure, directory / name)
@@ -46,24 +53,49 @@ def draw_paper_table(directory: Path, table: PaperTable) -> list[Path]:
 def draw_scores(table: PaperTable) -> "style.Figure":
     """Draw a panel per column with runs of ours: each row's seeds, mean, spread, printed value.
 
-    The median replaces the mean if the table shows medians. Rows are joined if they are the points
-    of a ``curve``.
+    The axes of all panels span the same number of points, as in MaxPoolBERT's Figure 3, so that
+    distances can be compared between panels. The median replaces the mean if the table shows
+    medians; a table of standard deviations shows these alone. Methods are listed down the side;
+    the points of a ``curve`` are joined from left to right.
     """
     places = [
         place
         for place in range(len(table["columns"]))
         if any(cell and cell["values"] for cell in _column(table, place))
     ]
+    names = _names([row["title"] for row in table["rows"]])
+    lines_of_names = sum(name.count("\n") + 1 for name in names)
+    curve = bool(table["curve"])
     figure, axes = style.panels(
         len(places),
         PANELS_IN_A_ROW,
-        lambda columns, lines: (1.2 + 3.0 * columns, 0.6 + 2.9 * lines),
-        sharex=True,
+        lambda columns, lines: (
+            (1.2 if curve else 3.0) + 2.6 * columns,
+            0.6 + lines * (2.9 if curve else max(2.2, 0.9 + 0.21 * lines_of_names)),
+        ),
+        **{"sharex" if curve else "sharey": True},
     )
     for panel, place in zip(axes, places, strict=False):
         _scores(panel, table, place)
+        panel.set_title(
+            style.wrapped(table["columns"][place]["title"], PANEL_TITLE), fontsize=style.TITLE
+        )
+    used = axes[: len(places)]
+    if curve:
+        for panel in used:
+            panel.set_xticks(range(len(names)), names)
+            panel.set_xlabel(table["curve"] or "")
+    else:
+        axes[0].set_yticks(range(len(names)), names)
+        axes[0].set_ylim(len(names) - 0.5, -0.5)  # shared by all panels, the first row on top
+    style.equal_spans(used, "y" if curve else "x", from_zero=table["statistic"] == "sd")
     style.legend_below(figure)
+    style.make_room(figure)
     return figure
+
+
+def _names(titles: Sequence[str]) -> list[str]:
+    return [style.wrapped(name, NAME) for name in style.labels(titles, width=2 * NAME)]
 
 
 def _column(table: PaperTable, place: int) -> list[PaperCell | None]:
@@ -71,91 +103,103 @@ def _column(table: PaperTable, place: int) -> list[PaperCell | None]:
 
 
 def _scores(axes: "style.Axes", table: PaperTable, place: int) -> None:
-    joined = "-" if table["curve"] else "none"
-    middle: Literal["median", "mean"] = "median" if table["statistic"] == "median" else "mean"
-    cells = _column(table, place)
-    for x, cell in enumerate(cells):
-        values = [value for value in (cell["values"] if cell else []) if value is not None]
-        axes.plot([x] * len(values), values, **style.LOOKS["our seed"], label="one seed")
-    ours = [(x, c) for x, c in enumerate(cells) if c and c.get(middle) is not None]
-    axes.errorbar(
-        [x for x, _ in ours],
-        [cell[middle] for _, cell in ours],
-        [cell["sd"] or 0.0 for _, cell in ours],
-        **style.LOOKS["ours"],
-        linestyle=joined,
-        label=f"ours: {middle} ± sd",
-    )
-    printed = [(x, c["printed"]) for x, c in enumerate(cells) if c and c["printed"] is not None]
-    if printed and table["statistic"] != "sd":
-        axes.plot(
-            *zip(*printed, strict=True), **style.LOOKS["printed"], linestyle=joined, label="paper"
-        )
-    titles = style.labels([row["title"] for row in table["rows"]])
-    axes.set_xticks(range(len(titles)), titles)
-    if not table["curve"]:
-        axes.tick_params(axis="x", rotation=90)
-    axes.set_xlabel(table["curve"] or "")
-    axes.set_title(_wrapped(table["columns"][place]["title"], 30), fontsize=style.TITLE)
-    style.quiet_frame(axes)
+    """Draw one column: by the place of the row from left to right, or from top to bottom."""
+    curve, deviations = bool(table["curve"]), table["statistic"] == "sd"
+    middle = "median" if table["statistic"] == "median" else "mean"
+    joined = "-" if curve else "none"
+    cells = [(place, cell) for place, cell in enumerate(_column(table, place)) if cell]
+
+    def draw(points: Sequence[tuple[int, float]], look: str, label: str, **more: Any) -> None:
+        by_place, scores = ([point[axis] for point in points] for axis in (0, 1))
+        both = (by_place, scores) if curve else (scores, by_place)
+        method = axes.errorbar if "ours" in look else axes.plot
+        method(*both, **style.LOOKS[look], label=label, **more)
+
+    if not deviations:
+        seeds = [(row, value) for row, cell in cells for value in cell["values"]]
+        draw([seed for seed in seeds if seed[1] is not None], "our seed", "one seed")
+    shown = "sd" if deviations else middle
+    ours = [(row, cell) for row, cell in cells if cell.get(shown) is not None]
+    spread = None if deviations else [cell["sd"] or 0.0 for _, cell in ours]
+    label = "ours: standard deviation over seeds" if deviations else f"ours: {middle} ± sd"
+    bars: dict[str, Any] = {"yerr" if curve else "xerr": spread, "linestyle": joined}
+    draw([(row, cell[shown]) for row, cell in ours], "ours", label, **bars)
+    printed = [(row, cell["printed"]) for row, cell in cells if cell["printed"] is not None]
+    if printed:
+        draw(printed, "printed", "paper", linestyle=joined)
+    style.quiet_frame(axes, across=not curve)
 
 
 def draw_gains(table: PaperTable) -> "style.Figure":
     """Draw the gain over the baseline, with its interval, by the number of training rows.
 
-    If the columns are sizes of training sets (``cells``), each task is a line; else each task is a
-    point, in the order of their sizes. The first column of a task counts.
+    The paper's gains are open marks next to ours. If the columns are sizes of training sets
+    (``cells``), each task is a line; else each task is a point, in the order of their sizes. The
+    first column of a task counts.
     """
     by_size = any(column.get("cells") for column in table["columns"])
+    point = f"{table['curve']} = " if table["curve"] else ""
     series: dict[str, list[Gain]] = {}
     for row in table["rows"]:
         for gain in _gains(table, row):
-            name = f"{row['title']}, {gain.task}" if by_size else row["title"]
+            name = f"{row['title']}, {gain.task}" if by_size else point + row["title"]
             series.setdefault(name, []).append(gain)
     every = sorted(itertools.chain(*series.values()), key=lambda gain: (gain.size, gain.title))
     ticks = list(dict.fromkeys(_tick(gain, by_size) for gain in every))
-    figure, axes = style.new_panel(max(7.5, 1.6 + 1.1 * len(ticks)), 4.5)
-    names = style.labels(series)
+    width = max(7.5, 1.6 + max(1.1, 0.24 * len(series)) * len(ticks))
+    figure, axes = style.new_panel(width, 4.5)
+    names = _names(list(series))
     for number, gains in enumerate(series.values()):
-        aside = 0.6 * ((number + 0.5) / len(series) - 0.5)
+        look = {
+            "color": style.GROUPS[number % len(style.GROUPS)],
+            "marker": style.MARKERS[number % len(style.MARKERS)],
+        }
+        aside = 0.8 * ((number + 0.5) / len(series) - 0.5)
+        places = np.array([ticks.index(_tick(gain, by_size)) for gain in gains]) + aside
         value, low, high = np.array([(gain.value, gain.low, gain.high) for gain in gains]).T
         axes.errorbar(
-            [ticks.index(_tick(gain, by_size)) + aside for gain in gains],
+            places,
             value,
             np.maximum(0.0, [value - low, high - value]),
-            color=style.GROUPS[number % len(style.GROUPS)],
-            marker=style.MARKERS[number % len(style.MARKERS)],
             linestyle="-" if by_size else "none",
             **style.LOOKS["gain"],
+            **look,
             label=names[number],
         )
+        printed = style.numbers(gain.printed for gain in gains)
+        axes.plot(places + 0.25 / len(series), printed, **style.LOOKS["printed gain"], **look)
     axes.axhline(0, **style.LOOKS["no gain"])
+    key = "open mark: the paper's gain"
+    if any(gain.printed is not None for gain in every):
+        look = {"color": style.DARK, "marker": style.MARKERS[0]}
+        axes.plot([], [], **style.LOOKS["printed gain"], **look, label=key)
     axes.set_xticks(range(len(ticks)), ticks)
     axes.set_xlabel("training rows")
-    axes.set_ylabel(f"gain over {style.label(table['baseline_title'])} in points, 95 % interval")
+    baseline = style.wrapped(f"gain over {point}{table['baseline_title']}", 40)
+    axes.set_ylabel(f"{baseline}\nin points, 95 % interval")
     style.quiet_frame(axes)
-    style.legend_below(figure)
+    style.legend_below(figure, [*names, key])
+    style.make_room(figure)
     return figure
 
 
 def _tick(gain: Gain, by_size: bool) -> str:
-    return f"{gain.size:,}" if by_size else f"{_wrapped(gain.title, 14)}\n{gain.size:,}"
-
-
-def _wrapped(title: str, width: int) -> str:
-    """Wrap a title without cutting it: a text in parentheses may name the rows of a score."""
-    return textwrap.fill(style.label(title, width=60), width)
+    return f"{gain.size:,}" if by_size else f"{style.wrapped(gain.title, TICK)}\n{gain.size:,}"
 
 
 def _gains(table: PaperTable, row: PaperRow) -> list[Gain]:
     """Return the row's difference to the baseline per task and size of the training set."""
     gains: dict[tuple[str, str | None], Gain] = {}
-    for column, cell in zip(table["columns"], row["cells"], strict=True):
+    base = next((other for other in table["rows"] if other["name"] == table["baseline"]), None)
+    for place, (column, cell) in enumerate(zip(table["columns"], row["cells"], strict=True)):
         difference = cell.get("difference") if cell else None
         rows = cell.get("train_rows") if cell else None
         if difference and rows and None not in (difference["value"], difference["low"]):
             task = column["of"] or column["task"]
             numbers = (difference["value"], difference["low"], difference["high"])
-            gain = Gain(task, column["title"], rows, *numbers)
+            both = [of_row["cells"][place] for of_row in (row, base) if of_row]
+            printed = [each["printed"] if each else None for each in both]
+            paper = None if len(printed) < 2 or None in printed else printed[0] - printed[1]
+            gain = Gain(task, column["title"], rows, *numbers, paper)
             gains.setdefault((task, column["cells"]), gain)
     return list(gains.values())

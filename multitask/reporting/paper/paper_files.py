@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from multitask.reporting.comparison.score_tables import difference_cell
 from multitask.reporting.page import tables_page
+from multitask.reporting.paper.our_setting import setting_notes
 from multitask.reporting.paper.paper_json import PaperCell, PaperRow, PaperTable
 from multitask.reporting.table_formats import Table, latex_float, number, signed, text_page
 from multitask.utils.files import remove_scraps, write_text
@@ -198,10 +199,11 @@ def _times(table: PaperTable, key: TimeKey) -> Table | None:
 
 def _notes(table: PaperTable) -> list[str]:
     """Explain what the numbers are and how they were computed."""
-    lines = [f"Ours: {STATISTICS[table['statistic']]}, dev scores. {_seeds(table)}"]
+    lines = [f"Ours: {STATISTICS[table['statistic']]}, dev scores.", *setting_notes(table)]
     if table["source"]:
         lines.append(f"Paper: {table['source']}.")
-    if any(any(_cells(row, "difference")) for row in table["rows"]):
+    deviations = table["statistic"] == "sd"
+    if not deviations and any(any(_cells(row, "difference")) for row in table["rows"]):
         lines.append(
             "Differences are of means: paired bootstrap over dev rows and seeds, "
             f"{table['resamples']:,} resamples, 95 % percentile interval; p is two-sided, after "
@@ -214,16 +216,3 @@ def _notes(table: PaperTable) -> list[str]:
     if any(any(_cells(row, "epoch_seconds")) for row in table["rows"]):
         lines.append("Times: median over seeds, on whatever machine and load the runs had.")
     return [*lines, *table["notes"]]
-
-
-def _seeds(table: PaperTable) -> str:
-    counts = {
-        column["title"]: sorted({len(values) for values in values_of if values})
-        for column, *values_of in zip(
-            table["columns"], *(_cells(row, "values") for row in table["rows"]), strict=True
-        )
-    }
-    shown = {title: " or ".join(map(str, numbers)) for title, numbers in counts.items() if numbers}
-    if len(set(shown.values())) == 1:
-        return f"Seeds: {next(iter(shown.values()))}."
-    return f"Seeds: {', '.join(f'{title} {count}' for title, count in shown.items())}."

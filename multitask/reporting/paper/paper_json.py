@@ -17,6 +17,24 @@ class PaperColumn(TypedDict):
     averaged: bool | Literal["official"]
 
 
+class Training(TypedDict):
+    """How the runs of a cell were trained; None if they do not say it."""
+
+    encoder: str | None
+    epochs: float | None
+    updates: int  # of the first seed
+    all_rows: bool  # neither `max_rows` nor `training.holdout` took some away
+
+
+class PaperSetting(TypedDict):
+    """How the paper's runs were trained, as far as the layout says it."""
+
+    encoder: str | None
+    rows: int | Literal["all"] | None
+    epochs: float | None
+    seeds: int | None
+
+
 class PaperCell(TypedDict):
     """A printed value, and the scores of the runs if there are any."""
 
@@ -32,6 +50,7 @@ class PaperCell(TypedDict):
     median: NotRequired[Score]
     difference: NotRequired[Difference | None]
     train_rows: NotRequired[int | None]
+    training: NotRequired[Training]
     epoch_seconds: NotRequired[float | None]
     dev_seconds: NotRequired[float | None]
 
@@ -55,6 +74,7 @@ class PaperTable(TypedDict):
     format: int
     title: str
     source: str | None
+    paper: NotRequired[PaperSetting | None]
     statistic: str
     baseline: str
     baseline_title: str

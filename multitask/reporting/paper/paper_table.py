@@ -15,7 +15,14 @@ from multitask.reporting.comparison.comparison_json import Difference, Score
 from multitask.reporting.comparison.notes import run_notes, score_notes
 from multitask.reporting.comparison.times import median_of
 from multitask.reporting.paper.layout import Column, Layout
-from multitask.reporting.paper.paper_json import PaperAverage, PaperCell, PaperColumn, PaperTable
+from multitask.reporting.paper.our_setting import trained_rows, training_of
+from multitask.reporting.paper.paper_json import (
+    PaperAverage,
+    PaperCell,
+    PaperColumn,
+    PaperSetting,
+    PaperTable,
+)
 from multitask.utils.errors import UserError, suggest
 from multitask.utils.files import without_nan
 
@@ -95,6 +102,7 @@ def paper_table(
         "format": 1,
         "title": layout.title,
         "source": layout.source,
+        "paper": _paper_keys(layout),
         "statistic": layout.statistic,
         "baseline": baseline,
         "baseline_title": _title(layout, baseline),
@@ -124,7 +132,7 @@ def _of(column: Column, layout: Layout, rows: Rows) -> Rows:
     """Return the runs that a column is about, under the names of the table's rows."""
     start = f"{column.cells}-" if column.cells else ""
     named = {n.removeprefix(start): sets for n, sets in rows.items() if n.startswith(start)}
-    return {n: sets for n, sets in named.items() if layout.other_rows or n in layout.rows}
+    return {n: sets for n, sets in named.items() if layout.takes_other_rows or n in layout.rows}
 
 
 def _groups(column: Column, rows: Rows, reports: Reports) -> list[Group]:
@@ -168,7 +176,6 @@ def _column(
             "sd": _percent(score["sd"]),
             "median": None if None in values else statistics.median(values),
         }
-        train = runs[0].tasks[task].data.get("train")
         cells[group.name] = {
             "values": values,
             "runs": entry["runs"],
@@ -180,7 +187,8 @@ def _column(
             "median": shown["median"],
             "shown": shown[statistic],
             "difference": _in_points(score["difference"]) if present else None,
-            "train_rows": train.rows if train else None,
+            "train_rows": trained_rows(runs[0], task),
+            "training": training_of(group.runs[0], runs[0], task),
             "epoch_seconds": median_of([run.epoch_seconds for run in runs]),
             "dev_seconds": median_of([run.dev_seconds.get(task) for run in runs]),
             "printed": None,
@@ -198,6 +206,16 @@ def _in_points(difference: Difference | None) -> Difference | None:
         "value": _percent(difference["value"]),
         "low": _percent(difference["low"]),
         "high": _percent(difference["high"]),
+    }
+
+
+def _paper_keys(layout: Layout) -> PaperSetting | None:
+    paper = layout.paper
+    return paper and {
+        "encoder": paper.encoder,
+        "rows": paper.rows,
+        "epochs": paper.epochs,
+        "seeds": paper.seeds,
     }
 
 

@@ -1,0 +1,121 @@
+"""How our runs of a paper's table were trained, and where the paper's were not."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report_model import RunReport
+from multitask.config.yaml_merge import load_tree
+from multitask.reporting.paper.paper_json import PaperCell, PaperTable, Training
+
+Way = Callable[[PaperCell], object]
+ROWS = "training rows"
+
+
+def _training(cell: PaperCell) -> Training | dict[str, object]:
+    return cell.get("training") or {}
+
+
+# what is named of ours, and how a cell says it
+WAYS: dict[str, Way] = {
+    "encoder": lambda cell: _training(cell).get("encoder"),
+    ROWS: lambda cell: cell.get("train_rows"),
+    "epochs": lambda cell: _training(cell).get("epochs"),
+    "updates": lambda cell: _training(cell).get("updates"),
+    "seeds": lambda cell: len(cell["values"]),
+}
+
+
+def training_of(run: Path, report: RunReport, task: str) -> Training:
+    """Return what a run was trained with; ``task`` is the one that is scored."""
+    tree = load_tree(RunDirectory(run).config) if RunDirectory(run).config.is_file() else None
+    config = tree.value if tree else {}
+    trained = _trained_tasks(report, task)
+    cut = [config.get("tasks", {}).get(name, {}).get("max_rows") for name in trained]
+    training = config.get("training", {})
+    return {
+        "encoder": config.get("encoder", {}).get("name"),
+        "epochs": training.get("epochs"),
+        "updates": report.steps.done,
+        "all_rows": not (any(cut) or training.get("holdout")),
+    }
+
+
+def trained_rows(report: RunReport, task: str) -> int | None:
+    """Count the training rows behind a task's score.
+
+    For a task that is only scored, these are the rows of the tasks that were trained.
+    """
+    splits = [report.tasks[name].data.get("train") for name in _trained_tasks(report, task)]
+    return sum(split.rows for split in splits if split) if any(splits) else None
+
+
+def _trained_tasks(report: RunReport, task: str) -> list[str]:
+    if report.tasks[task].turns.trained:
+        return [task]
+    return [name for name, entry in report.tasks.items() if entry.turns.trained] or [task]
+
+
+def setting_notes(table: PaperTable) -> list[str]:
+    """Name encoder, rows, epochs, updates and seeds of ours, and warn where the paper has others.
+
+    Tables of older versions do not say all of it.
+    """
+
+    shown = {name: _by_column(table, way) for name, way in WAYS.items()}
+    named = [f"{name} {values}" for name, values in shown.items() if values]
+    notes = [f"Our runs: {'; '.join(named)}."] if named else []
+    if others := _unlike(table):
+        notes.append(f"Warning: the paper has another setting than ours: {'; '.join(others)}.")
+    return notes
+
+
+def _unlike(table: PaperTable) -> list[str]:
+    """List the parts of the paper's setting that some run of ours does not have."""
+    theirs = table.get("paper") or {}
+    others = []
+    for name, way in WAYS.items():
+        want = theirs.get("rows" if name == ROWS else name)
+        if want is None:
+            continue
+        if want == "all":  # that is, neither `max_rows` nor `training.holdout` takes some away
+            have = {
+                "all" if _training(cell).get("all_rows", True) else "cut" for cell in _cells(table)
+            }
+        else:
+            have = {value for cell in _cells(table) if (value := way(cell)) is not None}
+        if have - {want}:
+            others.append(f"{name} {_number(want)}")
+    return others
+
+
+def _cells(table: PaperTable) -> list[PaperCell]:
+    """List the cells with runs of ours."""
+    return [cell for row in table["rows"] for cell in row["cells"] if cell and cell["values"]]
+
+
+def _by_column(table: PaperTable, way: Callable[[PaperCell], object]) -> str:
+    """Write a value once, or by the title of the column if columns differ."""
+    shown: dict[str, str] = {}
+    for column, *cells in zip(
+        table["columns"], *(row["cells"] for row in table["rows"]), strict=True
+    ):
+        values = [way(cell) for cell in cells if cell and cell["values"]]
+        if text := _listed([value for value in values if value is not None]):
+            shown[column["title"]] = text
+    if len(set(shown.values())) == 1:
+        return next(iter(shown.values()))
+    return ", ".join(f"{title} {text}" for title, text in shown.items())
+
+
+def _listed(values: Sequence[object]) -> str:
+    distinct = list(dict.fromkeys(values))
+    if len(distinct) > 2:
+        numbers = [value for value in distinct if isinstance(value, int | float)]
+        distinct = [min(numbers), "to", max(numbers)] if numbers else distinct
+        return " ".join(map(_number, distinct))
+    return " or ".join(map(_number, distinct))
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
