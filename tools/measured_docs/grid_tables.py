@@ -30,13 +30,13 @@ MINIBERT_TABLE_2 = [
 ]
 
 
-def _load_grid(name: str) -> StoredComparison | None:
+def load_grid(name: str) -> StoredComparison | None:
     """Load a stored comparison; return None if it was not measured yet."""
     file = GRIDS / f"{name}.json"
     return json.loads(file.read_text()) if file.is_file() else None
 
 
-def _load_paper(name: str) -> StoredPaper | None:
+def load_paper(name: str) -> StoredPaper | None:
     """Load a stored table of a paper; return None if it was not measured yet."""
     file = PAPERS / f"{name}.json"
     return json.loads(file.read_text()) if file.is_file() else None
@@ -50,7 +50,7 @@ def _notes(comparison: StoredComparison) -> list[str]:
 
 def grid(name: str) -> str | None:
     """Write all tables of a grid, and their source."""
-    comparison = _load_grid(name)
+    comparison = load_grid(name)
     if comparison is None:
         return None
     parts = [
@@ -65,7 +65,7 @@ def scores(name: str) -> str | None:
 
     The grid's page has the rest: the held-out rows, and the difference of each task.
     """
-    comparison = _load_grid(name)
+    comparison = load_grid(name)
     if comparison is None:
         return None
     score_table = score_tables.score_table(comparison)
@@ -91,7 +91,7 @@ def paired(name: str) -> str | None:
     The test is scipy's paired t-test over seeds, which takes the dev rows as fixed. p is corrected
     over the pairs by Holm's method.
     """
-    comparison = _load_grid(name)
+    comparison = load_grid(name)
     if comparison is None:
         return None
     groups = comparison["groups"]
@@ -118,7 +118,7 @@ def paired(name: str) -> str | None:
 
 def minibert(_: str) -> str | None:
     """Write the two tables of the multi-task mini-BERT paper, our values next to the printed."""
-    comparison = _load_grid("multitask_minibert")
+    comparison = load_grid("multitask_minibert")
     if comparison is None:
         return None
     groups = {group["name"]: group for group in comparison["groups"]}
@@ -151,13 +151,13 @@ def minibert(_: str) -> str | None:
 
 def paper(name: str) -> str | None:
     """Write a paper's table with our values in it, and their source."""
-    stored = _load_paper(name)
+    stored = load_paper(name)
     return None if stored is None else _as_page(stored)
 
 
 def ours(name: str) -> str | None:
     """Write our scores and differences of a paper's table; its page has the rest."""
-    stored = _load_paper(name)
+    stored = load_paper(name)
     if stored is None:
         return None
     table = stored["table"]
@@ -168,5 +168,7 @@ def ours(name: str) -> str | None:
 
 
 def _as_page(stored: StoredPaper) -> str:
+    """Write the tables and their notes; the verdicts are a block of their own (``says``)."""
+    stored["table"]["verdicts"] = []
     text = paper_markdown(stored["table"]).partition("\n\n")[2].replace("## ", "### ")
     return f"{text}\n{source_line(stored['source'])}\n"

@@ -197,8 +197,11 @@ def _times(table: PaperTable, key: TimeKey) -> Table | None:
 
 
 def _notes(table: PaperTable) -> list[str]:
-    """Explain what the numbers are and how they were computed."""
-    lines = [f"Ours: {STATISTICS[table['statistic']]}, dev scores. {_seeds(table)}"]
+    """Say what the differences show, what the numbers are and how they were computed."""
+    lines = [
+        *table.get("verdicts", []),
+        f"Ours: {STATISTICS[table['statistic']]}, dev scores. {_seeds(table)}",
+    ]
     if table["source"]:
         lines.append(f"Paper: {table['source']}.")
     if any(any(_cells(row, "difference")) for row in table["rows"]):

@@ -32,6 +32,8 @@ class PaperCell(TypedDict):
     median: NotRequired[Score]
     difference: NotRequired[Difference | None]
     train_rows: NotRequired[int | None]
+    updates: NotRequired[int | None]
+    trained_rows: NotRequired[int | None]
     epoch_seconds: NotRequired[float | None]
     dev_seconds: NotRequired[float | None]
 
@@ -58,9 +60,11 @@ class PaperTable(TypedDict):
     statistic: str
     baseline: str
     baseline_title: str
+    margin: NotRequired[float | None]  # in points; differences within it are called equal
     curve: str | None
     resamples: int
     columns: list[PaperColumn]
     rows: list[PaperRow]
     averages: list[PaperAverage]
     notes: list[str]
+    verdicts: NotRequired[list[str]]

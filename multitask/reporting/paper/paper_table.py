@@ -16,6 +16,7 @@ from multitask.reporting.comparison.notes import run_notes, score_notes
 from multitask.reporting.comparison.times import median_of
 from multitask.reporting.paper.layout import Column, Layout
 from multitask.reporting.paper.paper_json import PaperAverage, PaperCell, PaperColumn, PaperTable
+from multitask.reporting.paper.paper_verdicts import paper_verdicts
 from multitask.utils.errors import UserError, suggest
 from multitask.utils.files import without_nan
 
@@ -98,6 +99,7 @@ def paper_table(
         "statistic": layout.statistic,
         "baseline": baseline,
         "baseline_title": _title(layout, baseline),
+        "margin": layout.margin,
         "curve": layout.curve,
         "resamples": resamples,
         "columns": [_column_keys(column) for column in layout.columns],
@@ -108,6 +110,7 @@ def paper_table(
         "notes": [*notes, *run_notes([(run, reports[run]) for run in used]), *undefined],
     }
     result: PaperTable = without_nan(table)
+    result["verdicts"] = paper_verdicts(result)
     return result
 
 
@@ -181,6 +184,8 @@ def _column(
             "shown": shown[statistic],
             "difference": _in_points(score["difference"]) if present else None,
             "train_rows": train.rows if train else None,
+            "updates": entry.get("updates"),
+            "trained_rows": entry.get("trained_rows"),
             "epoch_seconds": median_of([run.epoch_seconds for run in runs]),
             "dev_seconds": median_of([run.dev_seconds.get(task) for run in runs]),
             "printed": None,
