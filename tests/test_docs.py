@@ -203,6 +203,39 @@ def test_the_pages_hold_commands():
         assert len(commands(ROOT / "docs" / page)) >= 5
 
 
+def sections(page: Path) -> list[str]:
+    """Split a page before each `## `; its measured blocks and code stay whole."""
+    kept = r"<!-- measured.*?<!-- end -->|```.*?```"
+    text = re.sub(kept, lambda match: match[0].replace("\n", "\0"), page.read_text(), flags=re.S)
+    return [part.replace("\0", "\n") for part in re.split(r"^(?=## )", text, flags=re.M)]
+
+
+def longest_measured_table(section: str) -> int:
+    """Return the number of rows of the longest measured table, 0 if there is none."""
+    blocks = re.findall(r"<!-- measured.*?<!-- end -->", section, re.DOTALL)
+    tables = [table for block in blocks for table in re.findall(r"(?:^\|.*\n)+", block, re.M)]
+    return max((table.count("\n") - 2 for table in tables), default=0)  # without its header
+
+
+DOCS = [page for page in PAGES if page.name != "README.md"]
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_a_page_opens_with_a_command(page):
+    opening = sections(page)[0]
+    assert re.search(rf"^```(bash|python)$|`{PYTHON}", opening, re.MULTILINE)
+    assert longest_measured_table(opening) <= 10
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_long_measured_tables_follow_the_text(page):
+    """After a section with a measured table of over ten rows come only sections with measured blocks."""
+    parts = sections(page)
+    long = [place for place, part in enumerate(parts) if longest_measured_table(part) > 10]
+    after = parts[long[0] :] if long else []
+    assert [part.partition("\n")[0] for part in after if "<!-- measured" not in part] == []
+
+
 def test_make_demo_runs_the_demo_config():
     assert "run_multitask.py configs/demo.yaml --overwrite" in (ROOT / "Makefile").read_text()
 

@@ -16,6 +16,7 @@ BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re
 KINDS: dict[str, Callable[[str], str | None]] = {
     "runs": run_tables.runs,
     "contrastive": run_tables.contrastive,
+    "trials": run_tables.trials,
     "conflict": run_tables.conflict,
     "epochs": run_tables.epochs,
     "importance": run_tables.importance,

@@ -14,8 +14,10 @@ from tools.measured_docs.store import RESULTS, ROOT, run_command, source_line
 
 RUNS_SCRIPT = ROOT / "benchmarks" / "cs224n_results.sh"
 CONTRASTIVE = RESULTS / "contrastive"
+TRIALS = RESULTS / "trials"
 EPOCHS = RESULTS / "epochs"
 IMPORTANCE = RESULTS / "importance"
+OUTPUT = re.compile(r" output_dir=\S+| --overwrite")
 COLUMNS = [
     ("sst", "accuracy"),
     ("qqp", "accuracy"),
@@ -132,6 +134,29 @@ def contrastive(_: str) -> str | None:
         ])  # fmt: skip
     titles = "run|seeds|before|after|selected step|command|commit|minutes".split("|")
     return f"{markdown_table(titles, rows)}\n" if rows else None
+
+
+def trials(_: str) -> str | None:
+    """Write the dev scores of each trial next to the trivial ones, and its seconds."""
+    reports = [report for of_run in load_reports(TRIALS).values() for report in of_run]
+    if not reports:
+        return None
+    tasks = [f"{name} {task.metric}" for name, task in reports[0].tasks.items()]
+    rows = [
+        [
+            f"`{OUTPUT.sub('', run_command(report))}`",
+            *map(_score_and_guess, report.tasks.values()),
+            f"{report.wall_time_s:.0f}",
+            str(report.git_revision),
+        ]
+        for report in reports
+    ]
+    return f"{markdown_table(['command', *tasks, 'seconds', 'commit'], rows)}\n"
+
+
+def _score_and_guess(task: TaskReport) -> str:
+    guess = task.baselines.trivial[task.metric]  # None: a constant has no correlation
+    return f"{task.score:.3f}" + ("" if guess is None else f" (trivial {guess:.3f})")
 
 
 def conflict(name: str) -> str | None:

@@ -4,6 +4,7 @@
 | --- | --- |
 | a run NAME-SEED | its report: NAME-SEED.json |
 | a run NAME-SEED with a contrastive task | its report: contrastive/NAME-SEED.json |
+| a trial NAME-SEED (`train --try`) | its report: trials/NAME-SEED.json |
 | a run NAME of one task | its losses and scores per epoch: epochs/NAME.json |
 | what `ablate` or `report` wrote | its comparison: grids/NAME.json |
 | GRID/tasks/TASK, of a grid that trains tasks apart | its comparison: grids/GRID_TASK.json |
@@ -98,7 +99,8 @@ def store(path: Path, results: Path = RESULTS) -> None:
         report = RunDirectory(path).load_report()
         types = [task_type(task.label_type) for task in report.tasks.values()]
         contrastive = any(kind.compares_rows for kind in types)
-        directory = results / "contrastive" if contrastive else results
+        folder = "trials" if report.trial else "contrastive" if contrastive else ""
+        directory = results / folder
         _write(directory / f"{path.name}.json", _read(RunDirectory(path).report))
 
 

@@ -35,7 +35,8 @@ def test_every_saved_grid_is_on_a_page():
 def test_saved_files_come_from_clean_commits():
     for file in run_tables.EPOCHS.glob("*.json"):
         assert not json.loads(file.read_text())["commit"].endswith(("None", "dirty")), file
-    for file in [*RESULTS.glob("*.json"), *run_tables.CONTRASTIVE.glob("*.json")]:
+    runs = (RESULTS, run_tables.CONTRASTIVE, run_tables.TRIALS)
+    for file in [file for folder in runs for file in folder.glob("*.json")]:
         revision = json.loads(file.read_text())["git_revision"]
         assert revision and not revision.endswith("dirty"), file
     for file in (

@@ -23,3 +23,13 @@ def test_the_conflict_of_several_seeds(monkeypatch):
     monkeypatch.setattr(run_tables, "load_reports", lambda: result)
     assert "| a-b | 0.000 ± 0.141 | 88 % | 40 |" in run_tables.conflict("joint")
     assert run_tables.conflict("other") is None
+
+
+def test_every_trial_has_a_line_and_beats_its_trivial_baselines():
+    lines = run_tables.trials("").splitlines()
+    reports = run_tables.load_reports(run_tables.TRIALS)
+    assert len(lines) == 2 + sum(map(len, reports.values())) > 2
+    for report in [report for of_run in reports.values() for report in of_run]:
+        assert report.trial
+        for task in report.tasks.values():
+            assert task.score > (task.baselines.trivial[task.metric] or 0)
