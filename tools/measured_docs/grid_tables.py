@@ -7,6 +7,7 @@ from scipy.stats import ttest_rel
 
 from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.significance import holm
+from multitask.reporting.comparison.verdicts import Compared, sentence
 from multitask.reporting.paper.paper_files import paper_markdown
 from multitask.reporting.table_formats import Table, markdown, markdown_table
 from tools.measured_docs.store import RESULTS, StoredComparison, StoredPaper, source_line
@@ -86,7 +87,7 @@ def scores(name: str) -> str | None:
 
 
 def paired(name: str) -> str | None:
-    """Write what the second of two groups gains over the first, for a grid of such pairs.
+    """Write the difference of the second of two groups to the first, for a grid of such pairs.
 
     The test is scipy's paired t-test over seeds, which takes the dev rows as fixed. p is corrected
     over the pairs by Holm's method.
@@ -97,7 +98,9 @@ def paired(name: str) -> str | None:
     groups = comparison["groups"]
     pairs = list(zip(groups[::2], groups[1::2], strict=True))
     rows = [[f"{second['name']} - {first['name']}"] for first, second in pairs]
-    for column, _ in enumerate(score_tables.columns(comparison)):
+    said = []
+    for column, title in enumerate(score_tables.columns(comparison)):
+        compared = []
         entries: list[list[Any]] = [
             [score_tables.entries(comparison, group)[column] for group in pair] for pair in pairs
         ]
@@ -112,8 +115,10 @@ def paired(name: str) -> str | None:
                 "p_holm": p,
             }
             row.append(score_tables.difference_cell(gain))
+            compared.append(Compared(row[0], gain))
+        said.append(f"- {markdown(sentence(title, compared))}")
     table = Table(("over seeds", *score_tables.columns(comparison)), rows)
-    return table.markdown() + "\n"
+    return "\n".join([table.markdown(), "", *said]) + "\n"
 
 
 def minibert(_: str) -> str | None:

@@ -124,7 +124,7 @@ def test_a_changed_number_of_a_papers_table_changes_its_sentence():
 VERDICT = re.compile(
     r"\b(?:gain|help|repeat|better|equal|cost|significan)\w*|\bnot\s+see\b", re.IGNORECASE
 )
-COMPARED = {"grid", "scores", "paired", "paper", "ours", "lines", "written"}
+COMPARED = {"grid", "scores", "paired", "minibert", "paper", "ours", "lines", "written"}
 
 
 def verdicts_in_prose(text: str) -> list[str]:
