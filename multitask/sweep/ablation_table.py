@@ -59,7 +59,7 @@ def _compare(grid: Grid, runs: Runs, output: Path, failed: Failures) -> list[Pat
         if finished[cell.name]
     ]
     try:
-        comparison = compare(groups, grid.baseline, axes=axes)
+        comparison = compare(groups, grid.baseline, axes=axes, margin=grid.margin)
     except UserError as error:
         before = output / "table.md"
         stale = f"; {before} is of an earlier start" if before.is_file() else ""

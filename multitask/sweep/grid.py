@@ -13,6 +13,7 @@ cells:                          # named cells, each combined with every point of
   longer: {training.epochs: 6}
 baseline: siamese-cls-plain     # default: the first cell
 tasks: [sst, [qqp, sts]]        # train each cell once per entry, without the base's other tasks
+margin: 0.01                    # the table calls differences within ± 0.01 equal; default: none
 probe: false                    # true: only train heads, on the frozen encoder (probe_grid.py)
 """
 
@@ -65,6 +66,7 @@ class GridFile(Strict):
     cells: dict[str, dict[str, object]] = {}
     tasks: list[str | list[str]] = []
     baseline: str | None = None
+    margin: float | None = Field(None, gt=0)
     probe: bool = False
 
 
@@ -118,6 +120,7 @@ class Grid:
         cells: the cells, in order.
         seeds: the seeds of each cell.
         baseline: the row (see ``Cell``) that the others are compared with.
+        margin: differences within it are called equal; None: no difference is.
         probe: True for a probe grid.
         resolved: the content of a grid file that gives the same grid.
         _tree: the grid file with line numbers, for errors.
@@ -128,6 +131,7 @@ class Grid:
     cells: list[Cell]
     seeds: list[int]
     baseline: str
+    margin: float | None
     probe: bool
     resolved: dict[str, object]
     _tree: Tree = field(repr=False)
@@ -179,6 +183,7 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
         cells=cells,
         seeds=seeds,
         baseline=baseline,
+        margin=file.margin,
         probe=file.probe,
         resolved={**file.model_dump(), "base": str(base), "baseline": baseline},
         _tree=tree,

@@ -7,6 +7,7 @@ from scipy.stats import ttest_rel
 
 from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.significance import holm
+from multitask.reporting.comparison.verdicts import Compared, sentence
 from multitask.reporting.paper.paper_files import paper_markdown
 from multitask.reporting.table_formats import Table, markdown, markdown_table
 from tools.measured_docs.store import RESULTS, StoredComparison, StoredPaper, source_line
@@ -30,13 +31,13 @@ MINIBERT_TABLE_2 = [
 ]
 
 
-def _load_grid(name: str) -> StoredComparison | None:
+def load_grid(name: str) -> StoredComparison | None:
     """Load a stored comparison; return None if it was not measured yet."""
     file = GRIDS / f"{name}.json"
     return json.loads(file.read_text()) if file.is_file() else None
 
 
-def _load_paper(name: str) -> StoredPaper | None:
+def load_paper(name: str) -> StoredPaper | None:
     """Load a stored table of a paper; return None if it was not measured yet."""
     file = PAPERS / f"{name}.json"
     return json.loads(file.read_text()) if file.is_file() else None
@@ -50,7 +51,7 @@ def _notes(comparison: StoredComparison) -> list[str]:
 
 def grid(name: str) -> str | None:
     """Write all tables of a grid, and their source."""
-    comparison = _load_grid(name)
+    comparison = load_grid(name)
     if comparison is None:
         return None
     parts = [
@@ -65,7 +66,7 @@ def scores(name: str) -> str | None:
 
     The grid's page has the rest: the held-out rows, and the difference of each task.
     """
-    comparison = _load_grid(name)
+    comparison = load_grid(name)
     if comparison is None:
         return None
     score_table = score_tables.score_table(comparison)
@@ -86,18 +87,20 @@ def scores(name: str) -> str | None:
 
 
 def paired(name: str) -> str | None:
-    """Write what the second of two groups gains over the first, for a grid of such pairs.
+    """Write the difference of the second of two groups to the first, for a grid of such pairs.
 
     The test is scipy's paired t-test over seeds, which takes the dev rows as fixed. p is corrected
     over the pairs by Holm's method.
     """
-    comparison = _load_grid(name)
+    comparison = load_grid(name)
     if comparison is None:
         return None
     groups = comparison["groups"]
     pairs = list(zip(groups[::2], groups[1::2], strict=True))
     rows = [[f"{second['name']} - {first['name']}"] for first, second in pairs]
-    for column, _ in enumerate(score_tables.columns(comparison)):
+    said = []
+    for column, title in enumerate(score_tables.columns(comparison)):
+        compared = []
         entries: list[list[Any]] = [
             [score_tables.entries(comparison, group)[column] for group in pair] for pair in pairs
         ]
@@ -112,13 +115,15 @@ def paired(name: str) -> str | None:
                 "p_holm": p,
             }
             row.append(score_tables.difference_cell(gain))
+            compared.append(Compared(row[0], gain))
+        said.append(f"- {markdown(sentence(title, compared))}")
     table = Table(("over seeds", *score_tables.columns(comparison)), rows)
-    return table.markdown() + "\n"
+    return "\n".join([table.markdown(), "", *said]) + "\n"
 
 
 def minibert(_: str) -> str | None:
     """Write the two tables of the multi-task mini-BERT paper, our values next to the printed."""
-    comparison = _load_grid("multitask_minibert")
+    comparison = load_grid("multitask_minibert")
     if comparison is None:
         return None
     groups = {group["name"]: group for group in comparison["groups"]}
@@ -151,13 +156,13 @@ def minibert(_: str) -> str | None:
 
 def paper(name: str) -> str | None:
     """Write a paper's table with our values in it, and their source."""
-    stored = _load_paper(name)
+    stored = load_paper(name)
     return None if stored is None else _as_page(stored)
 
 
 def ours(name: str) -> str | None:
     """Write our scores and differences of a paper's table; its page has the rest."""
-    stored = _load_paper(name)
+    stored = load_paper(name)
     if stored is None:
         return None
     table = stored["table"]
@@ -168,5 +173,7 @@ def ours(name: str) -> str | None:
 
 
 def _as_page(stored: StoredPaper) -> str:
+    """Write the tables and their notes; the verdicts are a block of their own (``says``)."""
+    stored["table"]["verdicts"] = []
     text = paper_markdown(stored["table"]).partition("\n\n")[2].replace("## ", "### ")
     return f"{text}\n{source_line(stored['source'])}\n"

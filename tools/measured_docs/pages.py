@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.measured_docs import grid_tables, run_tables, text_excerpts
+from tools.measured_docs import grid_tables, run_tables, sentences, text_excerpts
 from tools.measured_docs.store import DOCS
 
 BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -26,6 +26,7 @@ KINDS: dict[str, Callable[[str], str | None]] = {
     "minibert": grid_tables.minibert,
     "paper": grid_tables.paper,
     "ours": grid_tables.ours,
+    "says": sentences.says,
     "exported": text_excerpts.exported,
     "benchmark": text_excerpts.benchmark,
     "written": text_excerpts.written,

@@ -10,12 +10,13 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
-from multitask.reporting.comparison import score_tables
+from multitask.reporting.comparison import amounts, score_tables
 from multitask.reporting.comparison.comparison_figures import draw_all
 from multitask.reporting.comparison.comparison_json import (
     Axis,
@@ -23,6 +24,7 @@ from multitask.reporting.comparison.comparison_json import (
     Comparison,
     Difference,
     Scores,
+    Trained,
 )
 from multitask.reporting.comparison.comparison_page import comparison_page
 from multitask.reporting.comparison.grid_axes import marginals
@@ -41,6 +43,7 @@ from multitask.reporting.comparison.settings import differing_settings
 from multitask.reporting.comparison.significance import corrected, drawn_seeds, p_value, seed_means
 from multitask.reporting.comparison.times import training_times
 from multitask.reporting.comparison.transfer import transfer
+from multitask.reporting.comparison.verdicts import comparison_verdicts
 from multitask.reporting.html_page import write_html
 from multitask.tasks.base import Array, TaskType
 from multitask.tasks.bootstrap import percentiles
@@ -62,13 +65,14 @@ def compare(
     *,
     axes: Sequence[Axis] = (),
     metrics: Mapping[str, str] | None = None,
+    margin: float | None = None,
     resamples: int = 2000,
 ) -> Comparison:
     """Compare each group with the group named ``baseline``; plain JSON values.
 
     The same input gives the same numbers. ``axes`` are those of a grid, each with its ``key``,
     ``labels`` and ``values``. With ``metrics`` only these tasks are compared, each by the named
-    metric instead of the task's.
+    metric instead of the task's. Differences within ``margin`` are called equal.
 
     Raises:
         UserError: no such group, a run without a report, trials among other runs, or runs that
@@ -84,8 +88,10 @@ def compare(
     scored = {task: _scored(column, at) for task, column in columns.items()}
     means = _overall([columns[task] for task in counted])
     overall = _scored(means, at) if counted else [None] * len(groups)
+    configs = [run_config(runs[0][0]) for runs in reports]
+    probes = [runs[0][1].probe for runs in reports]
     settings = differing_settings(
-        [{**run_config(run), "probe": report.probe} for (run, report), *_ in reports]
+        [{**config, "probe": probe} for config, probe in zip(configs, probes, strict=True)]
     )
     times = training_times([[report for _, report in runs] for runs in reports], at)
     comparison: Comparison = {
@@ -93,6 +99,7 @@ def compare(
         "baseline": baseline,
         "resamples": resamples,
         "confidence": 0.95,
+        "margin": margin,
         "tasks": tasks,
         "axes": list(axes),
         "groups": [
@@ -102,7 +109,7 @@ def compare(
                 "seeds": _seeds(runs),
                 "point": group.point,
                 "settings": settings[i],
-                "trained_parameters": runs[0][1].trained_parameters,
+                **_trained(configs[i], [report for _, report in runs]),
                 "tasks": {task: score for task in tasks if (score := scored[task][i])},
                 "overall": overall[i],
                 "holdout": held_out(runs, counted),
@@ -115,6 +122,7 @@ def compare(
     comparison["transfer"] = transfer(comparison)
     comparison["marginals"] = marginals(comparison)
     result: Comparison = without_nan(comparison)
+    result["verdicts"] = comparison_verdicts(result)
     return result
 
 
@@ -138,6 +146,16 @@ def write_comparison(directory: Path, comparison: Comparison) -> list[Path]:
     page = directory / "report.html"
     write_html(comparison_page(directory, comparison), page)
     return [*(directory / name for name in texts), *figures, page]
+
+
+def _trained(config: Mapping[str, Any], reports: Sequence[RunReport]) -> Trained:
+    """Return the counts of a group's training; a probe trains its heads apart, so it has none."""
+    probe = reports[0].probe
+    return {
+        "trained_parameters": reports[0].trained_parameters,
+        "updates": None if probe else amounts.updates(reports),
+        "trained_rows": None if probe else amounts.trained_rows(config, reports),
+    }
 
 
 def _seeds(runs: Runs) -> list[int]:

@@ -47,13 +47,20 @@ class TrainingTime(TypedDict):
     ratio: float | None
 
 
-class ComparedGroup(Columns):
+class Trained(TypedDict):
+    """What a group trained; None where a report lacks it."""
+
+    trained_parameters: int | None
+    updates: NotRequired[int | None]
+    trained_rows: NotRequired[int | None]
+
+
+class ComparedGroup(Columns, Trained):
     name: str
     runs: list[str]
     seeds: list[int]
     point: dict[str, str]
     settings: dict[str, object]  # values of config keys
-    trained_parameters: int | None
     holdout: Columns | None
     training_time: NotRequired[TrainingTime | None]
 
@@ -113,10 +120,12 @@ class Comparison(TypedDict):
     baseline: str
     resamples: int
     confidence: float
+    margin: NotRequired[float | None]  # differences within it are called equal
     tasks: dict[str, ComparedTask]
     axes: list[Axis]
     groups: list[ComparedGroup]
     notes: list[str]
+    verdicts: NotRequired[list[str]]
     transfer: NotRequired[Transfer]
     marginals: NotRequired[list[AxisValue]]
     failed: NotRequired[list[FailedRun]]  # of a grid

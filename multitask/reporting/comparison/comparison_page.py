@@ -20,6 +20,7 @@ from multitask.reporting.comparison.comparison_json import (
 )
 from multitask.reporting.comparison.grid_axes import axis_labels, long_axes
 from multitask.reporting.comparison.settings import shown
+from multitask.reporting.comparison.verdicts import SIGNIFICANT, significant
 from multitask.reporting.page import Image, Lines, Page, Section, Text, Tile
 from multitask.reporting.table_formats import Table
 
@@ -35,8 +36,6 @@ MARGINALS = (
     "Mean of all cells that have a value, ± standard deviation of that mean over seeds. A place on "
     "the other axes counts only if every value of the axis has a score there. The best is marked."
 )
-# Below this adjusted p a difference is called clear.
-CLEAR = 0.05
 
 
 def comparison_page(directory: Path, comparison: Comparison) -> Page:
@@ -155,14 +154,9 @@ def _tile(
         difference = entry["difference"]
         if difference and score_tables.rows_only(difference):
             flags.append(score_tables.ONE_SEED)
-        elif not (_clear(difference) and difference and difference["value"] > 0):
+        elif not (significant(difference) and difference and difference["value"] > 0):
             flags.append("not clearly better than the baseline")
     return Tile(title, who, entry["mean"], entry["low"], entry["high"], references, flags)
-
-
-def _clear(difference: Difference | None) -> bool:
-    p = difference["p_holm"] if difference else None
-    return p is not None and p < CLEAR
 
 
 def _differences(comparison: Comparison) -> list[Section]:
@@ -175,12 +169,13 @@ def _differences(comparison: Comparison) -> list[Section]:
         (line, 1 + at)
         for line, row in enumerate(differences.values())
         for at, each in enumerate(row)
-        if _clear(each)
+        if significant(each)
     }
     table = Table(("group", *score_tables.columns(comparison)), rows, frozenset(marked))
-    text = [] if not marked else [Text(f"Bold: p below {CLEAR}.")]
+    text = [] if not marked else [Text(f"Bold: p below {SIGNIFICANT}.")]
     title = score_tables.difference_title(comparison)
-    return [Section(title, [*text, table], label="Differences")]
+    verdicts = Lines(comparison.get("verdicts", []))
+    return [Section(title, [*text, table, verdicts], label="Differences")]
 
 
 def _two_lines(difference: Difference | None) -> str:

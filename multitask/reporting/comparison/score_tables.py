@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from multitask.reporting.comparison.amounts import TRAINED, differ
 from multitask.reporting.comparison.comparison_json import (
     Columns,
+    ComparedGroup,
     Comparison,
     Difference,
     MeanScore,
@@ -14,6 +16,7 @@ from multitask.reporting.table_formats import (
     Table,
     interval,
     latex_float,
+    number,
     p_value,
     score,
     signed,
@@ -94,7 +97,7 @@ def titled_tables(comparison: Comparison) -> list[tuple[str, Table]]:
 
 
 def _first_untitled(comparison: Comparison) -> list[tuple[str, Table]]:
-    """Leave out the first title, for a page whose notes begin with what the scores are."""
+    """Leave out the first title, as the notes say what the scores are."""
     (_, scores), *others = titled_tables(comparison)
     return [("", scores), *others]
 
@@ -103,19 +106,26 @@ def score_table(comparison: Comparison) -> Table:
     """Build the table of mean ± standard deviation; the best mean of a column is marked.
 
     None is marked where a group has one seed. The table has a column of trained parameters if the
-    groups differ in them by more than a percent.
+    groups differ in them by more than a percent, and columns of updates and trained rows if they
+    differ in one of these.
     """
     groups = comparison["groups"]
-    counts = [group.get("trained_parameters") for group in groups]
-    known = [count for count in counts if count is not None]
-    differ = len(known) == len(counts) and max(known) > 1.01 * min(known)
+    counts = _count_columns(groups)
     rows = []
     every = [entries(comparison, group) for group in groups]
-    for group, count, scores in zip(groups, counts, every, strict=True):
+    for i, (group, scores) in enumerate(zip(groups, every, strict=True)):
         rows.append([group["name"], str(len(group["seeds"])), *map(score_cell, scores)])
-        rows[-1] += [f"{count:,}"] if differ else []
-    header = ("group", "seeds", *columns(comparison), *(["trained parameters"] if differ else []))
+        rows[-1] += [number(column[i], ",") for column in counts.values()]
+    header = ("group", "seeds", *columns(comparison), *counts)
     return Table(header, rows, best_cells(every, 2))
+
+
+def _count_columns(groups: Sequence[ComparedGroup]) -> dict[str, list[int | None]]:
+    """Return, by title, the counts in which the groups' trainings differ."""
+    parameters = [group.get("trained_parameters") for group in groups]
+    shown = {"trained parameters": parameters} if differ(parameters) else {}
+    amounts = {title: [group.get(key) for group in groups] for key, title in TRAINED.items()}
+    return {**shown, **(amounts if any(map(differ, amounts.values())) else {})}
 
 
 def best_of(means: Sequence[float]) -> float | None:
@@ -244,7 +254,8 @@ def matrix_table(comparison: Comparison) -> Table | None:
 
 
 def _all_notes(comparison: Comparison) -> list[str]:
-    return [*explanations(comparison), *comparison["notes"]]
+    verdicts = comparison.get("verdicts", [])
+    return [*verdicts, *explanations(comparison), *comparison["notes"]]
 
 
 def explanations(comparison: Comparison) -> list[str]:

@@ -83,6 +83,7 @@ class Layout(Strict):
         paper: how the paper's runs were trained.
         statistic: what is shown of our seeds.
         baseline: the row that others are compared with; default: the first.
+        margin: differences within it, in points, are called equal; default: none are.
         columns: the columns, in order.
         rows: the rows, in order.
         other_rows: whether rows of our runs that are not among ``rows`` follow them.
@@ -97,6 +98,7 @@ class Layout(Strict):
     paper: PaperSetting | None = None
     statistic: Literal["mean", "median", "sd"] = "mean"
     baseline: str | None = None
+    margin: float | None = Field(None, gt=0)
     columns: list[Column] = Field(min_length=1)
     rows: dict[str, Row] = {}
     other_rows: bool = True

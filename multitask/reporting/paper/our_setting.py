@@ -21,7 +21,7 @@ WAYS: dict[str, Way] = {
     "encoder": lambda cell: _training(cell).get("encoder"),
     ROWS: lambda cell: cell.get("train_rows"),
     "epochs": lambda cell: _training(cell).get("epochs"),
-    "updates": lambda cell: _training(cell).get("updates"),
+    "updates": lambda cell: cell.get("updates"),
     "seeds": lambda cell: len(cell["values"]),
 }
 
@@ -36,7 +36,6 @@ def training_of(run: Path, report: RunReport, task: str) -> Training:
     return {
         "encoder": config.get("encoder", {}).get("name"),
         "epochs": training.get("epochs"),
-        "updates": report.steps.done,
         "all_rows": not (any(cut) or training.get("holdout")),
     }
 

@@ -198,8 +198,12 @@ def _times(table: PaperTable, key: TimeKey) -> Table | None:
 
 
 def _notes(table: PaperTable) -> list[str]:
-    """Explain what the numbers are and how they were computed."""
-    lines = [f"Ours: {STATISTICS[table['statistic']]}, dev scores.", *setting_notes(table)]
+    """Say what the differences show, what the numbers are and how they were computed."""
+    lines = [
+        *table.get("verdicts", []),
+        f"Ours: {STATISTICS[table['statistic']]}, dev scores.",
+        *setting_notes(table),
+    ]
     if table["source"]:
         lines.append(f"Paper: {table['source']}.")
     deviations = table["statistic"] == "sd"

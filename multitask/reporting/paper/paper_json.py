@@ -22,7 +22,6 @@ class Training(TypedDict):
 
     encoder: str | None
     epochs: float | None
-    updates: int  # of the first seed
     all_rows: bool  # neither `max_rows` nor `training.holdout` took some away
 
 
@@ -51,6 +50,8 @@ class PaperCell(TypedDict):
     difference: NotRequired[Difference | None]
     train_rows: NotRequired[int | None]
     training: NotRequired[Training]
+    updates: NotRequired[int | None]
+    trained_rows: NotRequired[int | None]
     epoch_seconds: NotRequired[float | None]
     dev_seconds: NotRequired[float | None]
 
@@ -78,9 +79,11 @@ class PaperTable(TypedDict):
     statistic: str
     baseline: str
     baseline_title: str
+    margin: NotRequired[float | None]  # in points; differences within it are called equal
     curve: str | None
     resamples: int
     columns: list[PaperColumn]
     rows: list[PaperRow]
     averages: list[PaperAverage]
     notes: list[str]
+    verdicts: NotRequired[list[str]]

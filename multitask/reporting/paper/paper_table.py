@@ -23,6 +23,7 @@ from multitask.reporting.paper.paper_json import (
     PaperSetting,
     PaperTable,
 )
+from multitask.reporting.paper.paper_verdicts import paper_verdicts
 from multitask.utils.errors import UserError, suggest
 from multitask.utils.files import without_nan
 
@@ -106,6 +107,7 @@ def paper_table(
         "statistic": layout.statistic,
         "baseline": baseline,
         "baseline_title": _title(layout, baseline),
+        "margin": layout.margin,
         "curve": layout.curve,
         "resamples": resamples,
         "columns": [_column_keys(column) for column in layout.columns],
@@ -116,6 +118,7 @@ def paper_table(
         "notes": [*notes, *run_notes([(run, reports[run]) for run in used]), *undefined],
     }
     result: PaperTable = without_nan(table)
+    result["verdicts"] = paper_verdicts(result)
     return result
 
 
@@ -189,6 +192,8 @@ def _column(
             "difference": _in_points(score["difference"]) if present else None,
             "train_rows": trained_rows(runs[0], task),
             "training": training_of(group.runs[0], runs[0], task),
+            "updates": entry.get("updates"),
+            "trained_rows": entry.get("trained_rows"),
             "epoch_seconds": median_of([run.epoch_seconds for run in runs]),
             "dev_seconds": median_of([run.dev_seconds.get(task) for run in runs]),
             "printed": None,

@@ -119,7 +119,8 @@ def test_the_tables_hold_the_scores_and_differences(kind):
     scores, *others = Parsed(text).tables
     for row, group in zip(scores[1:], comparison["groups"], strict=True):
         entries = [*(group["tasks"].get(task) for task in comparison["tasks"]), group["overall"]]
-        assert row == [group["name"], str(len(group["seeds"])), *map(score_cell, entries)]
+        expected = [group["name"], str(len(group["seeds"])), *map(score_cell, entries)]
+        assert row[: len(expected)] == expected  # updates and rows may follow
     best = [
         score_cell(entry)
         for group in comparison["groups"]

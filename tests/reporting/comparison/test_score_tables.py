@@ -8,6 +8,7 @@ import pytest
 
 from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.compare import compare, group_runs, write_comparison
+from multitask.reporting.comparison.verdicts import comparison_verdicts
 from tests.support.fabricated_run import write_run
 
 
@@ -87,7 +88,8 @@ def test_one_seed_has_no_mark_and_no_p(unequal):
 def compare_one_seed(comparison):
     """Leave the groups with one seed, each compared with the baseline."""
     groups = [each for each in copy.deepcopy(comparison["groups"]) if len(each["seeds"]) == 1]
-    return comparison | {"groups": groups, "transfer": {}}
+    alone = comparison | {"groups": groups, "transfer": {}, "baseline": groups[0]["name"]}
+    return alone | {"verdicts": comparison_verdicts(alone)}
 
 
 def test_the_numbers_are_in_the_text(comparison):
@@ -174,6 +176,24 @@ def test_trained_parameters_stand_beside_the_scores_where_they_differ(comparison
     assert all(len(row) == len(table.header) for row in table.rows)
     if shown:
         assert [row[-1] for row in table.rows] == ["100", "1,234,567"]
+
+
+@pytest.mark.parametrize("updates, shown", [([100, 1234], True), ([1000, 1005], False)])
+def test_updates_and_rows_are_columns_where_one_of_them_differs(comparison, updates, shown):
+    groups = copy.deepcopy(comparison["groups"][:2])
+    for group, count in zip(groups, updates, strict=True):
+        group |= {"updates": count, "trained_rows": 5000}
+    table = score_tables.score_table(comparison | {"groups": groups})
+    assert (table.header[-2:] == ("updates", "trained rows")) == shown
+    if shown:
+        assert [row[-2:] for row in table.rows] == [["100", "5,000"], ["1,234", "5,000"]]
+
+
+def test_every_format_has_the_verdicts_below_its_tables(comparison):
+    first, *_ = comparison["verdicts"]
+    assert first.startswith("Compared with ")
+    for write in (score_tables.terminal_page, score_tables.markdown_text, score_tables.latex_text):
+        assert "significant: Holm's p is below 0.05" in write(comparison)
 
 
 def test_one_group_alone_has_no_differences(comparison):

@@ -1,0 +1,54 @@
+# Tested by tests/tools/measured_docs/test_sentences.py
+"""Say in words what the differences of a paper's table show, next to the printed ones."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from multitask.reporting.comparison.amounts import shares
+from multitask.reporting.comparison.verdicts import (
+    Compared,
+    column_sentences,
+    unequal_training,
+    verdict,
+)
+from multitask.reporting.paper.paper_json import PaperCell, PaperTable
+
+
+def paper_verdicts(table: PaperTable) -> list[str]:
+    """Return a sentence per column, and how many printed differences have which verdict.
+
+    None for a table of standard deviations: the differences are of means.
+    """
+    base = next((row for row in table["rows"] if row["name"] == table["baseline"]), None)
+    if table["statistic"] == "sd" or base is None:
+        return []
+    columns = {
+        column["title"]: list(_compared(table, base["cells"][place], place))
+        for place, column in enumerate(table["columns"])
+    }
+    title = table["baseline_title"]
+    lines = column_sentences(title, columns, digits=2, margin=table.get("margin"))
+    every = [row for rows in columns.values() for row in rows]
+    trained = {row.row: row.trained for row in every}
+    return [*lines, *_counts(every), *unequal_training(title, trained)] if lines else []
+
+
+def _compared(table: PaperTable, base: PaperCell | None, place: int) -> Iterator[Compared]:
+    """Yield the differences of a column, with the printed ones where both values are printed."""
+    for row in table["rows"]:
+        cell = row["cells"][place]
+        difference = cell.get("difference") if cell else None
+        if cell is None or base is None or not difference or difference["low"] is None:
+            continue
+        values = (cell["printed"], base["printed"])
+        # 55.32 - 53.59 is 1.73 in decimals, and 1.7300000000000004 in floats
+        printed = None if None in values else round(values[0] - values[1], 6)
+        yield Compared(row["title"], difference, printed, shares(cell, base))
+
+
+def _counts(rows: list[Compared]) -> list[str]:
+    """Count the verdicts about printed differences: one line, or none."""
+    against = [row for row in rows if row.printed is not None]
+    counts = Counter(verdict(row.difference, row.printed) for row in against)
+    words = ", ".join(f"{count} {word}" for word, count in counts.most_common())
+    return [f"Of {len(against)} printed differences: {words}."] if against else []

@@ -1,0 +1,157 @@
+"""The sentences about differences come from the saved numbers, and no page says more than they."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from multitask.reporting.comparison import verdicts
+from multitask.reporting.comparison.verdicts import Compared, sentence, verdict
+from multitask.reporting.paper.paper_verdicts import paper_verdicts
+from tests.conftest import ROOT
+from tools.measured_docs import grid_tables
+from tools.measured_docs.pages import BLOCK, measured_pages
+from tools.measured_docs.sentences import says
+
+
+def difference(value, low, high, p=0.01):
+    return {"value": value, "low": low, "high": high, "p": p, "p_holm": p}
+
+
+@pytest.mark.parametrize(
+    ("given", "printed", "margin", "expected"),
+    [
+        (difference(0.2, 0.1, 0.3, 0.049), None, None, verdicts.HIGHER),
+        (difference(-0.2, -0.3, -0.1, 0.049), None, None, verdicts.LOWER),
+        # the interval excludes 0, and Holm's p does not
+        (difference(0.2, 0.1, 0.3, 0.05), None, None, verdicts.NOT_SIGNIFICANT),
+        (difference(0.2, 0.1, 0.3, None), None, None, verdicts.ONE_SEED),
+        (difference(0.2, 0.1, 0.3, None), 0.2, 1.0, verdicts.ONE_SEED),
+        (difference(0.1, -0.2, 0.3, 0.5), None, 0.3, verdicts.EQUAL),
+        (difference(0.1, -0.3, 0.2, 0.5), None, 0.3, verdicts.EQUAL),
+        (difference(0.1, -0.31, 0.2, 0.5), None, 0.3, verdicts.NOT_SIGNIFICANT),
+        (difference(0.1, -0.2, 0.31, 0.5), None, 0.3, verdicts.NOT_SIGNIFICANT),
+        (difference(0.2, 0.1, 0.3), 0.1, None, verdicts.AS_PRINTED),
+        (difference(0.2, 0.1, 0.3), 0.3, None, verdicts.AS_PRINTED),
+        (difference(0.2, 0.1, 0.3, 0.05), 0.3, None, verdicts.CANNOT_TELL),
+        (difference(0.2, 0.1, 0.3), 0.09, None, verdicts.LARGER),
+        (difference(0.2, 0.1, 0.3, 0.2), 0.09, None, verdicts.LARGER),
+        (difference(0.2, 0.1, 0.3), 0.31, None, verdicts.SMALLER),
+        (difference(0.1, -0.1, 0.3, 0.5), 0.31, None, verdicts.SMALLER),
+        (difference(-0.2, -0.3, -0.1), -0.09, None, verdicts.LARGER),
+        (difference(-0.2, -0.3, -0.1), -0.31, None, verdicts.SMALLER),
+        (difference(-0.2, -0.3, -0.1), 0.1, None, verdicts.OPPOSITE),
+        # the other side of 0, but 0 is not excluded
+        (difference(-0.2, -0.3, -0.1, 0.05), 0.1, None, verdicts.SMALLER),
+        (difference(0.2, 0.1, 0.3), 0.0, None, verdicts.PRINTED_0),
+        (difference(0.0, -0.3, 0.3, 0.9), 0.0, 1.0, verdicts.PRINTED_0),
+    ],
+)
+def test_every_verdict_at_its_borders(given, printed, margin, expected):
+    assert verdict(given, printed, margin) == expected
+
+
+def test_a_sentence_has_the_interval_of_every_verdict():
+    rows = [
+        Compared("a", difference(0.2, 0.1, 0.3), trained="33 % of the updates"),
+        Compared("b", difference(-0.2, -0.3, -0.1)),
+        Compared("c", difference(-0.2, -0.3, -0.1)),  # the same predictions as b
+        Compared("d", difference(0.01, -0.037, 0.02, 1.0)),
+        Compared("e", difference(0.01, -0.03, 0.024, 1.0)),
+        Compared("f", difference(0.5, 0.4, 0.6, None)),
+        Compared("g", difference(0.0, 0.0, 0.0, 1.0)),
+    ]
+    assert sentence("sst", rows) == (
+        "sst: higher: a +0.200 [+0.100, +0.300] (at 33 % of the updates); "
+        "lower: b and 1 with the same predictions -0.200 [-0.300, -0.100]; "
+        "not significant: d, e, the intervals allow -0.037 to +0.024; "
+        "no verdict from one seed: f; the baseline's predictions: 1 row."
+    )
+    assert sentence("sst", rows[3:5]) == (
+        "sst: none significant, the intervals allow -0.037 to +0.024."
+    )
+    assert sentence("sst", rows[5:6]) == "sst: no verdict from one seed."
+    many = [Compared(str(n), difference(n, n - 0.5, n + 0.5)) for n in range(1, 7)]
+    assert sentence("sst", many) == ("sst: higher: 6 rows, the intervals allow +0.500 to +6.500.")
+    printed = [Compared("a", difference(2.0, 1.0, 3.0), 2.5)]
+    assert sentence("CoLA", printed, digits=2) == (
+        "CoLA: as printed: a +2.00 [+1.00, +3.00] (printed +2.50)."
+    )
+    within = [Compared("a", difference(0.0, -0.002, 0.004, 1.0))]
+    assert sentence("sst", within, margin=0.01) == (
+        "sst: equal within 0.01: a +0.000 [-0.002, +0.004]."
+    )
+
+
+def test_a_changed_number_of_a_saved_grid_changes_its_sentence(tmp_path, monkeypatch):
+    saved = json.loads((grid_tables.GRIDS / "smart_short.json").read_text())
+    monkeypatch.setattr(grid_tables, "GRIDS", tmp_path)
+    file = tmp_path / "smart_short.json"
+
+    def sst():
+        file.write_text(json.dumps(saved))
+        lines = says("grids/smart_short").replace("\\", "").splitlines()
+        (line,) = (line for line in lines if line.startswith("- sst"))
+        return line
+
+    assert sst() == "- sst accuracy: none significant, the intervals allow -0.037 to +0.024."
+    changed = saved["groups"][1]
+    changed["tasks"]["sst"]["difference"] |= {"value": 0.01, "low": 0.001, "p_holm": 0.04}
+    assert sst().startswith(f"- sst accuracy: higher: {changed['name']} +0.010 [+0.001, ")
+    changed["tasks"]["sst"]["difference"]["p_holm"] = None
+    assert "no verdict from one seed: lambda" in sst()
+    changed["updates"] = saved["groups"][0]["updates"] // 3
+    sst()
+    line = f"- Not trained like plain: {changed['name']} (33 % of the updates)."
+    assert line in says("grids/smart_short").replace("\\", "")
+    assert says("grids/not_there") is None
+
+
+def test_a_changed_number_of_a_papers_table_changes_its_sentence():
+    saved = json.loads((grid_tables.PAPERS / "layer_attention_table2.json").read_text())["table"]
+    last = saved["rows"][-1]["title"]
+    before = "\n".join(paper_verdicts(saved))
+    assert f"smaller than printed: {last} +0.63 [-0.14, +1.39] (printed +2.42)" in before
+    saved["rows"][-1]["cells"][0]["difference"] |= {"high": 2.42}
+    after = "\n".join(paper_verdicts(saved))
+    assert f"cannot tell: AVG_All attention, CLS_All + AVG_All attention, {last}" in after
+    assert "1 smaller than printed" in before and "smaller" not in after
+    assert paper_verdicts(saved | {"statistic": "sd"}) == []
+
+
+# Words that say how a comparison ended; `says` has the sentences that may.
+VERDICT = re.compile(
+    r"\b(?:gain|help|repeat|better|equal|cost|significan)\w*|\bnot\s+see\b", re.IGNORECASE
+)
+COMPARED = {"grid", "scores", "paired", "minibert", "paper", "ours", "lines", "written"}
+
+
+def verdicts_in_prose(text: str) -> list[str]:
+    """Return the words of verdict outside generated blocks, in sections with compared numbers."""
+    text = BLOCK.sub(lambda block: f"\n<{block[2]}>\n", text)
+    text = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", "", text, flags=re.DOTALL)  # code, links
+    found = []
+    for section in re.split(r"^(?=#+ )", text, flags=re.MULTILINE):
+        if COMPARED & set(re.findall(r"^<(\w+)>$", section, re.MULTILINE)):
+            title = section.partition("\n")[0]
+            found += [f"{title}: {word}" for word in VERDICT.findall(section)]
+    return found
+
+
+def test_verdicts_are_found_in_the_prose_of_a_section_with_results_alone():
+    block = "<!-- measured: grid smart -->\n### Gain\nbetter\n<!-- end -->\n"
+    text = f"# A\nIt helps.\n## B\nWe do not\nsee it, `better`.\n{block}## C\nequal\n"
+    assert verdicts_in_prose(text) == ["## B: not\nsee"]
+
+
+@pytest.mark.parametrize("page", measured_pages(), ids=lambda page: page.name)
+def test_only_generated_sentences_have_verdicts(page: Path):
+    assert verdicts_in_prose(page.read_text()) == []
+
+
+def test_every_page_with_a_grid_or_a_papers_table_has_its_sentences():
+    asked = "\n".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    for folder in (grid_tables.GRIDS, grid_tables.PAPERS):
+        for file in folder.glob("*.json"):
+            assert f"<!-- measured: says {folder.name}/{file.stem} -->" in asked, file.name

@@ -1,0 +1,20 @@
+"""Say in words what the differences of a stored grid or paper's table show."""
+
+from multitask.reporting.comparison.verdicts import comparison_verdicts
+from multitask.reporting.paper.paper_verdicts import paper_verdicts
+from multitask.reporting.table_formats import markdown
+from tools.measured_docs.grid_tables import load_grid, load_paper
+
+
+def says(name: str) -> str | None:
+    """Write the sentences about ``grids/NAME`` or ``papers/NAME``; None if it is not measured."""
+    kind, _, file = name.partition("/")
+    lines: list[str] = []
+    if kind == "grids" and (comparison := load_grid(file)):
+        lines = comparison_verdicts(comparison)
+    if kind == "papers" and (stored := load_paper(file)):
+        lines = paper_verdicts(stored["table"])
+    if not lines:
+        return None
+    head, *sentences = map(markdown, lines)
+    return "\n".join([head, "", *(f"- {sentence}" for sentence in sentences)]) + "\n"
