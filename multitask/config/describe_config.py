@@ -6,6 +6,7 @@ from typing import Any
 
 from multitask.config.base import Choice
 from multitask.config.config import Config
+from multitask.config.training_config import TrainingConfig
 
 ABOVE_HEADER = ("task", "pooling", "projection", "head", "adapter", "shares")
 TRAINED_HEADER = ("task", "input", *ABOVE_HEADER[1:], "SMART", "rows a step", "head's rate")
@@ -49,7 +50,7 @@ def training_line(config: Config) -> str:
     training = config.training
     parts = [
         f"{training.epochs} epochs",
-        f"encoder's rate {training.lr:g}, {training.schedule} schedule",
+        f"encoder's rate {training.lr:g}, {schedule_in_words(training)}",
         f"{_method(training.sampler)}, {training.combine}",
     ]
     if training.gradient_surgery is not None:
@@ -57,6 +58,15 @@ def training_line(config: Config) -> str:
     if config.stages:
         parts.append(f"in {len(config.stages)} stages, which may change this")
     return "; ".join(parts)
+
+
+def schedule_in_words(training: TrainingConfig) -> str:
+    """Describe the learning-rate schedule, such as "linear schedule"."""
+    if training.schedule != "polynomial":
+        return f"{training.schedule} schedule"
+    if training.schedule_power == 1:
+        return "linear schedule (polynomial, power 1)"
+    return f"polynomial schedule (power {training.schedule_power:g})"
 
 
 def _method(choice: Choice | None) -> str:

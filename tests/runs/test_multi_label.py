@@ -93,7 +93,7 @@ def test_smart_has_its_terms_for_several_classes(config, tmp_path):
     assert run_multitask.main([str(config), smart, *more]) == 0
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     steps = [line for line in map(json.loads, lines) if line["event"] == "step"]
-    assert all(line["penalty"] > 0 for line in steps)
+    assert all(line["penalty"] == line["adversarial"] > 0 for line in steps)
 
 
 def test_the_run_learns_and_reports(run_dir):
