@@ -44,7 +44,8 @@ def score_suites(
         Per suite: ``pairs``; ``in_training``, the number of pairs in ``training`` (None without);
         ``selecting``, the number of pairs in ``selecting``; ``scores`` over all pairs; ``clean``
         over the pairs that are not in ``training`` (None if that is all of them or unknown);
-        ``subsets``; ``space`` of the pairs that are not in ``training``. An undefined correlation, and an average with one, is NaN.
+        ``subsets``; ``space`` of the pairs that are not in ``training``. An undefined correlation,
+        and an average with one, is NaN.
     """
     vectors = looked_up([rows for suite in suites.values() for rows in suite.values()], encode)
     seen = None if training is None else text_sets(training, 2)
