@@ -8,13 +8,20 @@ from multitask.commands.arguments import add_config
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     text = "do not take one batch of each task forward and backward"
+    diagram = "print the model as a Mermaid flowchart instead; data and encoder are not read"
+    parser.add_argument("--diagram", action="store_true", help=diagram)
     parser.add_argument("--no-dry-run", dest="dry_run", action="store_false", help=text)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.api.check_config import check_config
     from multitask.config import load_config
+    from multitask.config.diagram import diagram
 
     config = load_config(arguments.config, arguments.overrides)
+    if arguments.diagram:
+        print(diagram(config))
+        return
+    from multitask.api.check_config import check_config
+
     for part in check_config(config, dry_run=arguments.dry_run, say=print):
         print(part)

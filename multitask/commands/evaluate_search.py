@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "qid2 questions are known by them, else by their exact text"
     )
     parser.add_argument("--pairs", metavar="FILE", type=expand_home, required=True, help=text)
-    text = "distinct questions in the corpus at most (default 100,000, as in the paper)"
+    text = "pairs to read at most, from the beginning (default 100,000, as in the paper)"
     parser.add_argument("--limit", metavar="N", type=int, default=100_000, help=text)
     shared.add_task(parser, "the run's task whose vectors count")
     shared.add_pooling(parser)

@@ -2,7 +2,7 @@
 """The base classes and helpers of all config models."""
 
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
@@ -10,6 +10,8 @@ from pydantic_core import PydanticCustomError
 from multitask.utils.limits import LARGEST_NUMBER
 
 SMALLEST = 1e-30
+# a method inside an option: its name, or {name: ..., options}
+Method = Annotated[str | dict[str, Any], "method"]
 EMBEDDED_DIR = Path(__file__).parent.parent / "data" / "embedded"
 
 

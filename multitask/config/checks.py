@@ -86,6 +86,7 @@ def check_references(config: Config) -> None:
             if config.tasks[task_name].only_scored:
                 message = f"{task_name} has no `data.train`: it is only scored"
                 raise config.error(("stages", number, "tasks", place), message)
+    _check_schedule_power(config)
     select = config.training.select
     if select not in ("joint", "per_task", *config.tasks):
         hint = suggest(select, ("joint", "per_task", *config.tasks))
@@ -100,6 +101,21 @@ def check_references(config: Config) -> None:
         if isinstance(value, str) and value != "longest" and value not in tasks:
             hint = suggest(value, ("longest", *tasks))
             raise config.error(path, f"expected longest, a task or a number of steps{hint}")
+
+
+def _check_schedule_power(config: Config) -> None:
+    """Raise UserError for a power without effect: only a polynomial schedule has one."""
+    training, stages = config.training, config.stages or []
+    schedules = [stage.schedule or training.schedule for stage in stages] or [training.schedule]
+    powers: list[tuple[KeyPath, float | None, list[str]]] = [
+        (("stages", number, "schedule_power"), stage.schedule_power, [schedules[number]])
+        for number, stage in enumerate(stages)
+    ]
+    powers.append((("training", "schedule_power"), training.schedule_power, schedules))
+    for path, power, used in powers:
+        if power not in (None, 1) and "polynomial" not in used:
+            message = f"a {used[0]} schedule has no power: set `schedule: polynomial`"
+            raise config.error(path, message)
 
 
 def _check_sources(config: Config, name: str) -> None:

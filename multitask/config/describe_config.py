@@ -6,6 +6,8 @@ from typing import Any
 
 from multitask.config.base import Choice
 from multitask.config.config import Config
+from multitask.config.task_config import SmartConfig
+from multitask.config.training_config import TrainingConfig
 
 ABOVE_HEADER = ("task", "pooling", "projection", "head", "adapter", "shares")
 TRAINED_HEADER = ("task", "input", *ABOVE_HEADER[1:], "SMART", "rows a step", "head's rate")
@@ -17,13 +19,13 @@ def above_the_encoder(config: Config) -> list[tuple[str, ...]]:
     for name, task in config.tasks.items():
         if task.only_scored:
             continue
-        pooling = _method(task.pooling)
+        pooling = method_in_words(task.pooling)
         if task.eval_pooling is not None:
-            pooling += f", scored with {_method(task.eval_pooling)}"
+            pooling += f", scored with {method_in_words(task.eval_pooling)}"
         shared = f"all of {task.share_head}" if task.share_head else "-"
         if task.share_pooling:
             shared = f"all of {task.share_pooling} but its head"
-        above = map(_method, (task.projection, task.head, task.adapter))
+        above = map(method_in_words, (task.projection, task.head, task.adapter))
         rows.append((name, pooling, *above, shared))
     return rows
 
@@ -35,10 +37,7 @@ def trained_with(config: Config) -> list[tuple[str, ...]]:
         task = config.tasks[name]
         task_rate = config.tasks[task.share_head or name].head_lr
         rate = config.training.head_lr if task_rate is None else task_rate
-        smart = "-"
-        if task.smart is not None:
-            others = task.smart.model_dump(exclude_defaults=True, exclude={"weight"})
-            smart = _options({"weight": task.smart.weight, **others})
+        smart = "-" if task.smart is None else smart_in_words(task.smart)
         batch = task.batch_size * task.accumulation
         rows.append((name, task.input, *above, smart, f"{batch:,}", f"{rate:g}"))
     return rows
@@ -49,17 +48,33 @@ def training_line(config: Config) -> str:
     training = config.training
     parts = [
         f"{training.epochs} epochs",
-        f"encoder's rate {training.lr:g}, {training.schedule} schedule",
-        f"{_method(training.sampler)}, {training.combine}",
+        f"encoder's rate {training.lr:g}, {schedule_in_words(training)}",
+        f"{method_in_words(training.sampler)}, {training.combine}",
     ]
     if training.gradient_surgery is not None:
-        parts.append(_method(training.gradient_surgery))
+        parts.append(method_in_words(training.gradient_surgery))
     if config.stages:
         parts.append(f"in {len(config.stages)} stages, which may change this")
     return "; ".join(parts)
 
 
-def _method(choice: Choice | None) -> str:
+def schedule_in_words(training: TrainingConfig) -> str:
+    """Describe the learning-rate schedule, such as "linear schedule"."""
+    if training.schedule != "polynomial":
+        return f"{training.schedule} schedule"
+    if training.schedule_power == 1:
+        return "linear schedule (polynomial, power 1)"
+    return f"polynomial schedule (power {training.schedule_power:g})"
+
+
+def smart_in_words(smart: SmartConfig) -> str:
+    """Describe SMART's weight, and its other settings that are not the default."""
+    others = smart.model_dump(exclude_defaults=True, exclude={"weight"})
+    return _options({"weight": smart.weight, **others})
+
+
+def method_in_words(choice: Choice | None) -> str:
+    """Describe a method with its options, such as "pal (size 60)"; "-" for none."""
     if choice is None:
         return "-"
     options = _options(choice.options)

@@ -260,7 +260,7 @@ def type_in_words(annotation: Any) -> str:
     if annotation is None or annotation is types.NoneType:
         return "null"
     if origin is Annotated:
-        return type_in_words(inner[0])
+        return inner[1] if isinstance(inner[1], str) else type_in_words(inner[0])
     if origin is Literal:
         return "one of " + ", ".join(f"`{value}`" for value in inner)
     if origin in (Union, types.UnionType):

@@ -84,8 +84,12 @@ class TrainingConfig(Strict):
     """AdamW's weight decay. Not applied to biases and LayerNorms."""
 
     schedule: Literal["constant", "linear", "cosine", "polynomial"] = "linear"
-    """Learning-rate schedule after the warm-up, as in `transformers` (`polynomial` with its default
-    power, 1)."""
+    """Learning-rate schedule after the warm-up, as in `transformers`. `polynomial` ends at 1/10,000
+    of the rate."""
+
+    schedule_power: float = Field(1.0, gt=0)
+    """Power p of the polynomial schedule: the rate falls as (1 - t)^p, where t is the share of the
+    steps after the warm-up that are done. 1: linear."""
 
     warmup: float = Field(0.1, ge=0, lt=1)
     """Warm-up as a share of the planned steps."""
@@ -183,6 +187,9 @@ class StageConfig(Strict):
 
     schedule: Literal["constant", "linear", "cosine", "polynomial"] | None = None
     """As `training.schedule`."""
+
+    schedule_power: float | None = Field(None, gt=0)
+    """As `training.schedule_power`."""
 
     warmup: float | None = Field(None, ge=0, lt=1)
     """As `training.warmup`, but of the steps of this stage."""

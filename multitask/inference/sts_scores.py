@@ -44,7 +44,8 @@ def score_suites(
         Per suite: ``pairs``; ``in_training``, the number of pairs in ``training`` (None without);
         ``selecting``, the number of pairs in ``selecting``; ``scores`` over all pairs; ``clean``
         over the pairs that are not in ``training`` (None if that is all of them or unknown);
-        ``subsets`` and ``space``. An undefined correlation, and an average with one, is NaN.
+        ``subsets``; ``space`` of the pairs that are not in ``training``. An undefined correlation,
+        and an average with one, is NaN.
     """
     vectors = looked_up([rows for suite in suites.values() for rows in suite.values()], encode)
     seen = None if training is None else text_sets(training, 2)
@@ -53,10 +54,14 @@ def score_suites(
     for name, suite in suites.items():
         similarities = {subset: cosines(*sides(rows, vectors)) for subset, rows in suite.items()}
         flags = None if seen is None else {n: seen_rows(rows, seen) for n, rows in suite.items()}
+        unseen = [
+            rows if flags is None else rows.take(np.flatnonzero(~flags[subset]))
+            for subset, rows in suite.items()
+        ]
         entries[name] = {
             **score_suite(suite, similarities, flags),
             "selecting": sum(int(seen_rows(rows, chosen_by).sum()) for rows in suite.values()),
-            "space": space(list(suite.values()), vectors, POSITIVE),
+            "space": space(unseen, vectors, POSITIVE),
         }
     return entries
 

@@ -37,6 +37,8 @@ def _table(report: Mapping[str, Any]) -> Table:
     for name, title in titles.items():
         values = report["modes"][name]
         cells = [f"{values[key] * by:{form}}" for key, (_, by, form) in COLUMNS.items()]
+        low, high = (100 * bound for bound in values["mrr_interval"])
+        cells[0] += f" [{low:.2f}, {high:.2f}]"
         rows.append([title, *cells])
     return Table(["", *(title for title, *_ in COLUMNS.values())], rows)
 
@@ -49,14 +51,18 @@ def _facts(report: Mapping[str, Any]) -> list[str]:
         if overlap
         else "how many of them are in its training data is unknown here"
     )
+    by_seed = [100 * mrr for mrr in report["modes"]["compatible"]["mrr_by_seed"]]
     return [
+        "MRR@10 has the 95 % bootstrap interval over the queries with a duplicate",
+        f"with {len(by_seed)} other seeds of k-means the paper's index has an MRR@10 of "
+        f"{min(by_seed):.2f} to {max(by_seed):.2f}",
         f"{report['corpus']:,} texts of the corpus, {report['queries']:,} queries, "
         f"{report['queries_with_gold']:,} of them with a duplicate to find; a question is "
         f"identified by its {report['keyed_by']}",
         f"{report['gold_pairs']:,} duplicate pairs; {seen}",
         f"{report['queries_in_corpus_verbatim']:,} queries are also in the corpus, word for word",
         f"the matrix of {report['corpus']:,} x {report['dim']} fp32 numbers: "
-        f"{report['matrix_bytes'] / 1e6:.1f} MB",
+        f"{report['matrix_bytes'] / 2**30:.3f} GiB, the paper's memory",
         "encoding and exact search of one query: "
         f"{report['encode_and_search_ms']:.1f} ms (median); FAISS threads: {threads}; texts cut at "
         f"{report['max_length']} tokens",

@@ -3,7 +3,7 @@
 
 from collections import Counter
 
-from multitask.config.describe_config import ABOVE_HEADER, above_the_encoder
+from multitask.config.describe_config import ABOVE_HEADER, above_the_encoder, schedule_in_words
 from multitask.data.inputs.base import input_of
 from multitask.inference.export.export_parts import Parts
 from multitask.inference.export.formats import export_formats
@@ -95,7 +95,7 @@ def _stage(plan: Plan, stage: Stage) -> list[str]:
         f"{title}steps: {stage.steps} planned ({epochs} of "
         f"{stage.sampler.steps_per_epoch}"
         + (f", at most {most}" if most else "")
-        + f"), {settings.schedule} schedule, {round(settings.warmup * stage.steps)} of them "
+        + f"), {schedule_in_words(settings)}, {round(settings.warmup * stage.steps)} of them "
         f"warm-up; {settings.sampler.name}, {settings.combine}",
         f"learning rates: encoder {settings.lr:g}"
         + "".join(f", {name} {rate:g}" for name, rate in stage.head_lrs.items())

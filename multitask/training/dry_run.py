@@ -33,7 +33,8 @@ def _one_batch(plan: Plan, task: str) -> str:
     objective = objective_of(plan)
     try:
         outcome = objective.losses(plan.model, separate(batches))[task]
-        loss = outcome.loss if outcome.penalty is None else outcome.loss + outcome.penalty
+        loss, penalty = outcome.loss, outcome.penalty
+        loss = loss if penalty is None else loss + penalty
         _backward(objective.scaled(loss))
     except (RuntimeError, ValueError, TypeError) as error:
         if is_out_of_memory(error):

@@ -10,7 +10,7 @@ from torch.amp import GradScaler
 from multitask.config import SmartConfig
 from multitask.data.collate import SharedBatch, by_task
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.training.smart_penalty import loss_and_penalty
+from multitask.training.smart_penalty import loss_and_terms
 
 
 class Outcome(NamedTuple):
@@ -19,12 +19,17 @@ class Outcome(NamedTuple):
     Attributes:
         loss: the mean loss over the rows with a label, a scalar in fp32.
         scores: the head's scores for these rows.
-        penalty: the weighted sum of the SMART terms, a scalar; None if this step has none.
+        terms: the weighted SMART terms by name, scalars; None if this step has none.
     """
 
     loss: Tensor
     scores: Tensor
-    penalty: Tensor | None = None
+    terms: dict[str, Tensor] | None = None
+
+    @property
+    def penalty(self) -> Tensor | None:
+        """The sum of the SMART terms, a scalar; None if this step has none."""
+        return None if self.terms is None else sum(self.terms.values(), self.loss.new_zeros(()))
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def task_losses(
     for encoded in model.passes(batches, apart=tasks if apart else smart):
         first, batch = next(iter(by_task(encoded).items()))
         if first in smart:
-            outcome = loss_and_penalty(model, first, batch, smart[first], teacher=teacher)
+            outcome = loss_and_terms(model, first, batch, smart[first], teacher=teacher)
             outcomes[first] = Outcome(*outcome)
             continue
         for task, vectors in model.encode(encoded).items():

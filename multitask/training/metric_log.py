@@ -72,6 +72,7 @@ class MetricLog(Callback):
                 grad_norm=result.norm,
                 rows=result.rows[task],
                 **({"penalty": result.penalties[task]} if task in result.penalties else {}),
+                **result.terms.get(task, {}),
             )
 
     def on_evaluation(self, trainer: "Trainer", evaluation: Evaluation) -> None:

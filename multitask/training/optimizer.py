@@ -93,4 +93,7 @@ def build_scheduler(
 
     warmup, name = round(training.warmup * total_steps), training.schedule
     known_as = "constant_with_warmup" if name == "constant" else name
-    return get_scheduler(known_as, optimizer, warmup, total_steps)
+    options = {"power": training.schedule_power} if name == "polynomial" else None
+    return get_scheduler(
+        known_as, optimizer, warmup, total_steps, scheduler_specific_kwargs=options
+    )

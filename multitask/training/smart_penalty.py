@@ -19,33 +19,40 @@ from multitask.utils.rng import pack_rng, replayed
 from smart.adversarial import perturbation
 from smart.divergence import DIVERGENCES
 
+# the terms as the log names them
+TERMS = ADVERSARIAL, BREGMAN = "adversarial", "bregman"
 
-def loss_and_penalty(
+
+def loss_and_terms(
     model: MultiTaskModel,
     task: str,
     batch: Batch,
     settings: SmartConfig,
     *,
     teacher: MultiTaskModel | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute a task's loss, its scores f(x), and its penalty: the weighted sum of its SMART terms.
+) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Compute a task's loss, its scores f(x), and its weighted SMART terms.
 
-    The forward pass of the loss is also f(x). ``teacher`` is the momentum teacher of the Bregman
-    term. Encoder outputs are compared in fp32. In bf16, numbers near 1 have a spacing of 0.004,
-    which is too coarse for perturbations of 1e-5.
+    The terms are ``bregman``, mu times the closeness to the momentum ``teacher``, and
+    ``adversarial``, lambda times the smoothness (SMART, sections 3.1 and 3.2). A term without a
+    weight is left out. The forward pass of the loss is also f(x). Encoder outputs are compared in
+    fp32. In bf16, numbers near 1 have a spacing of 0.004, which is too coarse for perturbations of
+    1e-5.
     """
     view = _View(model, task, batch, settings)
     point = view.point()
     scores = point.scores
     loss = model.loss(task, batch, scores)
-    if not len(scores):
-        return loss, scores, scores.sum()
+    teacher = teacher if settings.bregman else None
+    terms: dict[str, Tensor] = {}
+    if not len(scores):  # the same terms as on other ranks
+        used = {BREGMAN: teacher is not None, ADVERSARIAL: settings.weight > 0}
+        return loss, scores, {name: scores.sum() for name, there in used.items() if there}
     divergence = DIVERGENCES[model.head(task).divergence]
-    penalty = scores.new_zeros(())
-    if settings.bregman and teacher is not None:
+    if teacher is not None:
         with torch.no_grad(), without_dropout(teacher):
             slow = replace(view, model=teacher).point(point.embedded.packing).scores
-        penalty = penalty + settings.bregman * divergence(scores, slow).mean()
+        terms[BREGMAN] = settings.bregman * divergence(scores, slow).mean()
     if settings.weight:
         draws = partial(replayed, point.drawn) if settings.dropout == "same_mask" else nullcontext
         with without_dropout(model) if settings.dropout == "eval" else nullcontext():
@@ -53,8 +60,8 @@ def loss_and_penalty(
                 point = view.point(point.embedded.packing)
             with _untracked(model, task):
                 term = _smoothness(view, point, divergence, draws)
-        penalty = penalty + settings.weight * term
-    return loss, scores, penalty
+        terms[ADVERSARIAL] = settings.weight * term
+    return loss, scores, terms
 
 
 class _Point(NamedTuple):

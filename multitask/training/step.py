@@ -25,6 +25,7 @@ class Stepped:
     Attributes:
         losses: the mean loss of each task that trained.
         penalties: the mean SMART penalty of each task that has one in this step.
+        terms: the means of the SMART terms that add up to it, by name.
         norm: the gradient norm before clipping.
         rows: the number of each task's rows with a label, on all processes.
         sequences: the number of texts, or cross-encoded pairs, that this process has encoded.
@@ -34,6 +35,7 @@ class Stepped:
 
     losses: dict[str, float] = field(default_factory=dict)
     penalties: dict[str, float] = field(default_factory=dict)
+    terms: dict[str, dict[str, float]] = field(default_factory=dict)
     norm: float = 0.0
     rows: dict[str, int] = field(default_factory=dict)
     sequences: int = 0
@@ -48,25 +50,32 @@ class _Unread:
     Attributes:
         losses: each task's losses, one per micro-batch: scalars in fp32.
         penalties: each task's SMART penalties, in the same way.
+        terms: the terms of these penalties, by task and name.
     """
 
     losses: dict[str, list[Tensor]] = field(default_factory=dict)
     penalties: dict[str, list[Tensor]] = field(default_factory=dict)
+    terms: dict[str, dict[str, list[Tensor]]] = field(default_factory=dict)
 
     def numbers(self, interrupted: bool) -> Tensor:
-        """Return the sum over the ranks of all losses and penalties, and of ``interrupted``."""
-        of_tasks = (*self.losses.values(), *self.penalties.values())
+        """Return the sum over the ranks of all numbers, and of ``interrupted``."""
+        of_tasks = [
+            numbers
+            for by_name in (self.losses, self.penalties, *self.terms.values())
+            for numbers in by_name.values()
+        ]
         parts = torch.stack([number.detach() for numbers in of_tasks for number in numbers])
         return distributed.summed(torch.cat([parts, parts.new_full((1,), float(interrupted))]))
 
-    def read(self, numbers: Sequence[float]) -> tuple[dict[str, float], dict[str, float]]:
-        """Add up the numbers of each task: losses and penalties."""
+    def read(self, numbers: Sequence[float], result: Stepped) -> None:
+        """Add up the numbers of each task in ``result``: losses, penalties and their terms."""
         values = iter(numbers)
 
-        def added(by_task: dict[str, list[Tensor]]) -> dict[str, float]:
-            return {task: sum(next(values) for _ in parts) for task, parts in by_task.items()}
+        def added(by_name: dict[str, list[Tensor]]) -> dict[str, float]:
+            return {name: sum(next(values) for _ in parts) for name, parts in by_name.items()}
 
-        return added(self.losses), added(self.penalties)
+        result.losses, result.penalties = added(self.losses), added(self.penalties)
+        result.terms = {task: added(terms) for task, terms in self.terms.items()}
 
 
 def train_step(
@@ -120,7 +129,7 @@ def train_step(
     if scaler is not None:
         scaler.update()
     *values, stops, result.norm = numbers.tolist()
-    result.losses, result.penalties = unread.read(values)
+    unread.read(values, result)
     result.interrupted = stops > 0
     _check_finite(result, values, scaler)
     return result
@@ -140,9 +149,13 @@ def _objectives(
         share = batches[task].share
         part = outcome.loss * share
         unread.losses.setdefault(task, []).append(part)
-        if outcome.penalty is not None:
-            penalty = outcome.penalty * share
+        penalty = outcome.penalty
+        if penalty is not None and outcome.terms is not None:
+            penalty = penalty * share
             unread.penalties.setdefault(task, []).append(penalty)
+            terms = unread.terms.setdefault(task, {})
+            for name, term in outcome.terms.items():
+                terms.setdefault(name, []).append(term * share)
             part = part + penalty
         objectives[task] = weighted(model, task, objective.weights[task] * part, share)
     return objectives

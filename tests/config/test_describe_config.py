@@ -1,5 +1,7 @@
 """A config in the words of the plan's and the report's tables."""
 
+import pytest
+
 from multitask.config import load_config
 from multitask.config.describe_config import (
     ABOVE_HEADER,
@@ -60,6 +62,20 @@ def test_the_loop_in_a_line(files):
     assert training_line(load_config("a.yaml")) == line
     staged = load_config("a.yaml", ["stages=[{}, {}]"])
     assert training_line(staged) == f"{line}; in 2 stages, which may change this"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["schedule=cosine"], "cosine schedule"),
+        (["schedule=polynomial"], "linear schedule (polynomial, power 1)"),
+        (["schedule=polynomial", "schedule_power=2"], "polynomial schedule (power 2)"),
+    ],
+)
+def test_a_polynomial_schedule_of_power_1_is_called_linear(overrides, words, files):
+    files(a=TASKS)
+    config = load_config("a.yaml", [f"training.{override}" for override in overrides])
+    assert f", {words}; " in training_line(config)
 
 
 def test_values_are_written_as_in_yaml():

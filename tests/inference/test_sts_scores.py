@@ -93,6 +93,8 @@ def test_pairs_seen_in_training_are_counted_and_left_out():
         spearmanr([1, 3, 4, 5], similarity).statistic
     )
     assert entry["scores"]["pairs"] == 6
+    alone = score_suites({"STS12": {"x": rows(unseen, [1, 3, 4, 5])}}, hashed)["STS12"]
+    assert entry["space"] == alone["space"] and entry["space"]["alignment"] > 0
     assert text_sets(training, 2) == {
         ("a b", "c"), ("e", "x"), ("d", "f"), ("d", "g"), ("f", "g"),
     }  # fmt: skip
@@ -116,6 +118,7 @@ def test_a_subset_that_was_seen_completely_is_left_out_of_the_clean_averages():
     everything = [rows([pair for score in suite.values() for pair in score.texts], [0] * 4)]
     entry = score_suites({"STS12": suite}, hashed, everything)["STS12"]
     assert entry["in_training"] == 4 and math.isnan(headline(entry)["all"]["spearman"])
+    assert all(map(math.isnan, entry["space"].values()))
 
 
 def test_positive_pairs_and_distinct_sentences_make_the_space():

@@ -93,7 +93,9 @@ def test_smart_has_its_terms_for_several_classes(config, tmp_path):
     assert run_multitask.main([str(config), smart, *more]) == 0
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     steps = [line for line in map(json.loads, lines) if line["event"] == "step"]
-    assert all(line["penalty"] > 0 for line in steps)
+    for line in steps:
+        assert min(line["adversarial"], line["bregman"]) > 0
+        assert line["penalty"] == pytest.approx(line["adversarial"] + line["bregman"])
 
 
 def test_the_run_learns_and_reports(run_dir):

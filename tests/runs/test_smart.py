@@ -55,7 +55,8 @@ def test_what_is_off_equals_the_plain_run_bit_for_bit(run):
     for task in ("sst", "qqp", "sts"):
         of_task = [line for line in steps if line["task"] == task]
         assert ["penalty" in line for line in of_task] == [i % 2 == 1 for i in range(len(of_task))]
-        assert all(line["penalty"] > 0 for line in of_task[1::2])
+        assert all(line["penalty"] == line["adversarial"] > 0 for line in of_task[1::2])
+        assert not any("bregman" in line for line in of_task)
     assert events(smoothed)[1] == events(plain)[1] and events(smoothed) != events(plain)
 
 
@@ -63,7 +64,14 @@ def test_what_is_off_equals_the_plain_run_bit_for_bit(run):
 @pytest.mark.parametrize(
     "settings",
     [
-        [SMART, "defaults.smart.every=2", "training.precision=bf16", "training.conflict_steps=3"],
+        [
+            SMART,
+            "defaults.smart.every=2",
+            "training.precision=bf16",
+            "training.conflict_steps=3",
+            "training.schedule=polynomial",
+            "training.schedule_power=2",
+        ],
         [SMART, *JOINT],
         [*JOINT, "training.surgery_every=1", PAIRS],  # killed in the second stage
     ],
@@ -82,6 +90,10 @@ def test_killed_run_resumes_to_the_same_numbers(settings, run, tiny_overrides, t
     )
     assert run_multitask.main([*command(tiny_overrides, killed, *settings), "--resume"]) == 0
     assert events(killed) == events(unbroken) and results(killed) == results(unbroken)
+    penalties = [line for line in events(killed) if "penalty" in line]
+    assert bool(penalties) == (SMART in settings)
+    for line in penalties:
+        assert line["adversarial"] + line["bregman"] == pytest.approx(line["penalty"])
 
 
 def test_the_teacher_follows_every_step_at_the_models_strength(run, monkeypatch):

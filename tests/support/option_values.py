@@ -26,7 +26,7 @@ HINTS: dict[tuple[str, str, str], list[Any]] = {
     ("head", "classification", "class_weights"): ["balanced"],
     ("head", "siamese_paraphrase", "features"): [["u", "v", "product"]],
     ("head", "diffcse", "generator"): ["GENERATOR"],
-    ("pooling", "concat", "parts"): [["max", "avg_first_last", "cls"]],
+    ("pooling", "concat", "parts"): [["max", {"name": "avg_first_last", "first": 0}, "cls"]],
     ("sampler", "round_robin", "oversample"): [{"while_train_score_below": 0.5}],
     ("sampler", "fixed", "weights"): [{"one": 1.0, "two": 3.0}],
 }

@@ -318,6 +318,9 @@ def test_accumulated_passes_equal_one_batch(make, monkeypatch, task):
     (at_once, expected), (parts, gradients) = actual
     assert at_once.penalties[task] > 1e-3
     assert parts.penalties == pytest.approx(at_once.penalties, rel=1e-9)
+    assert parts.terms[task] == pytest.approx(at_once.terms[task], rel=1e-9)
+    assert set(parts.terms[task]) == {"adversarial", "bregman"}
+    assert sum(parts.terms[task].values()) == pytest.approx(parts.penalties[task])
     assert parts.losses == pytest.approx(at_once.losses, rel=1e-9)
     torch.testing.assert_close(gradients, expected, rtol=1e-7, atol=1e-12)
 
@@ -329,7 +332,8 @@ def test_rows_without_a_label_are_left_out(make):
     result = task_losses(model, separate({"sst": rows}), {"sst": SmartConfig()})["sst"]
     assert len(result.scores) == 2 and result.penalty.isfinite()
     rows.labelled, rows.labels = rows.labelled[:0], rows.labels[:0]
-    assert task_losses(model, separate({"sst": rows}), {"sst": SmartConfig()})["sst"].penalty == 0
+    result = task_losses(model, separate({"sst": rows}), {"sst": SmartConfig()})["sst"]
+    assert result.penalty == 0 and set(result.terms) == {"adversarial"}
 
 
 def test_adapters_stand_in_every_pass(make):

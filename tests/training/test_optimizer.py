@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch import nn
+from transformers import get_polynomial_decay_schedule_with_warmup
 
 from multitask.config import load_config
 from multitask.config.registry import build
@@ -123,6 +124,22 @@ def test_schedules_equal_their_formulas_at_every_step(make, schedule, warmup, st
             assert group["lr"] == pytest.approx(rates[group["name"]] * factor, rel=1e-9, abs=1e-15)
         optimizer.step()
         scheduler.step()
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5, 2.0])
+def test_the_polynomial_schedule_equals_that_of_transformers(make, power):
+    config, model = make(
+        "training.schedule=polynomial",
+        "training.warmup=0.2",
+        *([] if power == 1 else [f"training.schedule_power={power}"]),
+    )
+    ours, theirs = (build_optimizer(model, config, HEAD_LRS) for _ in range(2))
+    scheduler = build_scheduler(ours, config, 20)
+    expected = get_polynomial_decay_schedule_with_warmup(theirs, 4, 20, power=power)
+    for _ in range(21):
+        assert [g["lr"] for g in ours.param_groups] == [g["lr"] for g in theirs.param_groups]
+        for part in (ours, theirs, scheduler, expected):
+            part.step()
 
 
 @pytest.mark.parametrize("schedule", SHAPES)

@@ -19,7 +19,8 @@ PRESET = "configs/cs224n.yaml"
 FAST = ["training.frozen_baseline=false", "training.checkpoint_steps=4"]
 STAGES = (
     "stages=[{name: heads, freeze: [encoder], epochs: 1, head_lr: 0.01, schedule: constant},"
-    " {name: all, epochs: 1, lr: 1e-3}, {tasks: [sts, sst], freeze: [embeddings, layer_1, sst],"
+    " {name: all, epochs: 1, lr: 1e-3, schedule: polynomial, schedule_power: 2},"
+    " {tasks: [sts, sst], freeze: [embeddings, layer_1, sst],"
     " max_steps: 5, sampler: proportional}]"
 )
 RULE = "training.sampler={name: round_robin, oversample: {while_train_score_below: 0.4}}"
@@ -107,6 +108,10 @@ def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides
     assert set(first) == {"sst", "qqp"} and set(second) == {"encoder", "sst", "qqp"}
     assert all(rate["sst"] == 0.01 for rate in rates[1 : heads.steps])  # constant, warmed up
     assert max(rate.get("encoder", 0) for rate in rates[heads.steps : -5]) == pytest.approx(1e-3)
+    warmup = round(every.settings.warmup * every.steps)
+    left = 1 / (every.steps - warmup)  # one step
+    last_rate = rates[heads.steps + every.steps - 1]["encoder"]
+    assert last_rate == pytest.approx(1e-3 * (1e-4 + (1 - 1e-4) * left**2))
     assert [e["stage"] for e in events(tmp_path) if e["event"] == "stage"] == ["all", "3"]
     assert loop.step == loop.stages.total_steps == heads.steps + every.steps + 5
     # what a sweep shows of it: the shorter epochs of the first stage are planned as such

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.measured_docs import grid_tables, run_tables, sentences, text_excerpts
+from tools.measured_docs import diagrams, grid_tables, run_tables, sentences, text_excerpts
 from tools.measured_docs.store import DOCS
 
 BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -31,6 +31,7 @@ KINDS: dict[str, Callable[[str], str | None]] = {
     "benchmark": text_excerpts.benchmark,
     "written": text_excerpts.written,
     "lines": text_excerpts.lines,
+    "diagram": diagrams.diagram_of,
 }
 
 

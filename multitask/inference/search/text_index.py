@@ -163,15 +163,16 @@ def exact_index(dim: int) -> Any:
     return import_faiss().IndexFlatIP(dim)
 
 
-def ivf_index(vectors: np.ndarray, lists: int, probes: int, metric: int | None = None) -> Any:
+def ivf_index(vectors: np.ndarray, lists: int, probes: int, seed: int | None = None) -> Any:
     """Index vectors [N, d] of length one in ``lists`` lists; a query searches ``probes`` of them.
 
-    ``metric`` is a metric of FAISS; default: the inner product.
+    ``seed`` is that of k-means, which makes the lists; default: that of FAISS.
     """
     faiss, dim = import_faiss(), vectors.shape[1]
-    metric = faiss.METRIC_INNER_PRODUCT if metric is None else metric
-    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, lists, metric)
+    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, lists, faiss.METRIC_INNER_PRODUCT)
     index.cp.min_points_per_centroid = 1  # FAISS does not warn: we do
+    if seed is not None:
+        index.cp.seed = seed
     index.train(vectors)
     index.add(vectors)
     index.nprobe = probes

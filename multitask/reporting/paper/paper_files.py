@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from multitask.reporting.comparison.score_tables import difference_cell
+from multitask.reporting.comparison.spread import sd_ratio
 from multitask.reporting.page import tables_page
 from multitask.reporting.paper.our_setting import setting_notes
 from multitask.reporting.paper.paper_json import PaperCell, PaperRow, PaperTable
@@ -110,6 +111,9 @@ def _tables(table: PaperTable, narrow: bool = False) -> Iterator[tuple[str, Tabl
             f"{title}: ours [95 % interval] Holm's p",
             _turned(differences) if narrow and wide else differences,
         )
+    if table["statistic"] == "sd" and (ratios := _sd_ratios(table)):
+        title = f"Standard deviation, ratio to {table['baseline_title']}"
+        yield f"{title}: ours [95 % F interval over seeds, without correction]", ratios
     titles: dict[TimeKey, str] = {
         "epoch_seconds": "Seconds of an epoch's training steps",
         "dev_seconds": "Seconds to score dev once",
@@ -165,6 +169,26 @@ def _differences(table: PaperTable) -> Table | None:
         for whose, cells in (("paper", [signed(value, 2) for value in printed]), ("ours", ours)):
             if set(cells) != {"-"}:
                 rows.append([row["title"], whose, *cells])
+    titles = [column["title"] for column in table["columns"]]
+    return Table(("", "", *titles), rows) if rows else None
+
+
+def _sd_ratios(table: PaperTable) -> Table | None:
+    """List the ratio of each row's standard deviation to that of the baseline, paper and ours."""
+    base = _base(table)
+    if base is None:
+        return None
+    rows = []
+    for row in table["rows"]:
+        paper, ours = [], []
+        for cell, other in zip(row["cells"], base["cells"], strict=True):
+            printed = [each and each["printed"] for each in (cell, other)]
+            paper.append(number(printed[0] / printed[1], ".2f") if all(printed) else "-")
+            ratio = cell and other and sd_ratio(cell["values"], other["values"])
+            ours.append(f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "-")
+        for whose, shown in (("paper", paper), ("ours", ours)):
+            if row is not base and set(shown) != {"-"}:
+                rows.append([row["title"], whose, *shown])
     titles = [column["title"] for column in table["columns"]]
     return Table(("", "", *titles), rows) if rows else None
 

@@ -18,6 +18,7 @@ from multitask.config.run_directory import RunDirectory
 from multitask.config.run_log import Event, parse_event
 from multitask.config.saved.report_model import RunReport
 from multitask.training.callbacks import Callback, Evaluation
+from multitask.training.smart_penalty import TERMS
 from multitask.training.step import Stepped
 from multitask.utils import distributed
 from multitask.utils.errors import reason_of, warn
@@ -103,8 +104,8 @@ def scalars(line: Event) -> dict[str, float]:
     """Convert one line of ``metrics.jsonl`` to {tag: value}, without undefined values."""
     tagged: dict[str, float | None] = {}
     if line["event"] == "step":
-        names = ("loss", "lr", "head_lr", "grad_norm")
-        tagged = {f"train/{name}/{line['task']}": line[name] for name in names}
+        names = ("loss", "lr", "head_lr", "grad_norm", "penalty", *TERMS)
+        tagged = {f"train/{name}/{line['task']}": line[name] for name in names if name in line}
     elif line["event"] == "eval":
         # also tasks that are only evaluated are under the split that selects
         for task, values in line["tasks"].items():

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import bootstrap
 
 from multitask.inference.search.search_quality import (
     Questions,
     compatible_lists,
     evaluate,
+    interval_of_mean,
     read_questions,
     recall,
-    reciprocal_rank,
+    reciprocal_ranks,
 )
 from multitask.utils.errors import UserError
 
@@ -57,12 +59,18 @@ def test_quoras_file_is_keyed_by_id(tmp_path):
     assert comma == result
 
 
-def test_the_limit_is_of_distinct_corpus_texts(tmp_path):
+def test_the_limit_is_of_pairs(tmp_path):
     header = ["question1", "question2", "is_duplicate"]
-    rows = [["a", "x", 1], ["b", "y", 1], ["c", "z", 1], ["d", "x", 1]]
-    result = read_questions(write(tmp_path / "q.tsv", header, rows), limit=2)
-    assert result.corpus == ["x", "y"] and result.queries == ["a", "b", "d"]
-    assert result.gold == [{0}, {1}, {0}]
+    rows = [["a", "x", 1], ["b", "x", 1], ["c", "z", 1], ["d", "x", 1]]
+    result = read_questions(write(tmp_path / "q.tsv", header, rows), limit=3)
+    assert result.corpus == ["x", "z"] and result.queries == ["a", "b", "c"]
+    assert result.gold == [{0}, {0}, {1}]
+
+
+def test_the_interval_is_that_of_scipys_bootstrap():
+    values = np.random.default_rng(1).choice([0, 0.25, 0.5, 1], size=400)
+    expected = bootstrap((values,), np.mean, method="percentile", rng=2).confidence_interval
+    assert interval_of_mean(values) == pytest.approx(expected, abs=0.005)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +109,7 @@ def test_mrr_and_recall_are_their_definitions(queries, corpus, seed):
                 rank = position + 1
         inverse.append(0 if rank is None else 1 / rank)
         shares.append(sum(1 for place in wanted if place in list(row)) / len(wanted))
-    assert reciprocal_rank(places, gold) == pytest.approx(sum(inverse) / len(inverse))
+    assert reciprocal_ranks(places, gold).tolist() == pytest.approx(inverse)
     assert recall(places, gold) == pytest.approx(sum(shares) / len(shares))
 
 
@@ -129,7 +137,12 @@ def test_both_ways_of_search_are_measured_on_one_encoding():
     c, q = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (hashed(corpus), hashed(queries)))
     order = np.argsort(-(q.astype(float) @ c.T.astype(float)), axis=1)[:, :10]
     exact = result["modes"]["exact"]
-    assert exact["mrr_at_10"] == pytest.approx(reciprocal_rank(order, questions.gold))
+    reciprocals = reciprocal_ranks(order, questions.gold)
+    assert exact["mrr_at_10"] == pytest.approx(reciprocals.mean())
+    assert exact["mrr_interval"] == pytest.approx(interval_of_mean(reciprocals))
+    by_seed = result["modes"]["compatible"]["mrr_by_seed"]
+    assert len(by_seed) == 10 and len(set(by_seed)) > 1
+    assert "mrr_by_seed" not in exact
     assert exact["recall_at_10"] == pytest.approx(recall(order, questions.gold))
     assert exact["mrr_at_10"] >= 20 / 40  # a text finds itself
     assert result["lists"] == 1024 and "need 39,936 texts" in result["warning"]

@@ -19,12 +19,30 @@ def test_its_parts_side_by_side(parts):
     assert torch.equal(pooler(hidden, mask), torch.cat(expected, dim=1))
 
 
+def test_each_part_has_its_options():
+    hidden, mask = sequences(range(LAYERS + 1), D)
+    parts = [{"name": "max_cls", "last": 2}, "mean", {"name": "avg_first_last", "first": 0}]
+    pooler = make_pooler("concat", D, LAYERS, parts=parts)
+    assert set(pooler.layers) == {0, LAYERS - 1, LAYERS}
+    expected = [
+        make_pooler("max_cls", D, LAYERS, last=2)(hidden, mask),
+        make_pooler("mean", D, LAYERS)(hidden, mask),
+        make_pooler("avg_first_last", D, LAYERS, first=0)(hidden, mask),
+    ]
+    assert torch.equal(pooler(hidden, mask), torch.cat(expected, dim=1))
+
+
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
         (["cls"], "two or more"),
         (["cls", "tokens"], "two or more"),
+        (["cls", {"name": "tokens"}], "two or more"),
         (["cls", "mena"], "did you mean 'mean'"),
+        (["cls", {"last": 2}], "each of parts must be a name or {name: ..., options}"),
+        (["cls", {"name": "max_cls", "lats": 2}], "no option 'lats' .did you mean 'last'"),
+        (["cls", {"name": "max_cls", "last": "2"}], "last must be a whole number, not '2'"),
+        (["cls", 3], "parts must be a list of methods"),
     ],
 )
 def test_what_does_not_go_together(parts, said):

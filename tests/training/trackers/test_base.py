@@ -182,3 +182,10 @@ def test_lines_of_a_step_become_one_row_and_damaged_ones_are_left_out():
     written = [json.dumps({"step": 1, **line}).encode() for line in lines]
     values = {"train/loss/a": 2.0, "train/lr/a": 0.1, "train/head_lr/a": 0.2, "dev/joint": 0.5}
     assert rows_of(written) == [Row(1, values)]
+
+
+def test_the_terms_of_smart_are_sent_apart():
+    line = {"event": "step", "task": "a", "loss": 2.0, "lr": 0.1, "head_lr": 0.2, "grad_norm": 1.0}
+    terms = {"penalty": 0.5, "adversarial": 0.375, "bregman": 0.125}
+    (row,) = rows_of([json.dumps({"step": 1, **line, **terms}).encode()])
+    assert {f"train/{name}/a": value for name, value in terms.items()}.items() <= row.values.items()
