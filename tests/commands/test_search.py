@@ -149,7 +149,7 @@ def test_search_is_measured_on_the_courses_pairs(tiny_run, course_files, tmp_pat
     assert result["modes"]["exact"]["mrr_at_10"] == pytest.approx(1)  # duplicates are equal texts
     assert "warning: 40 texts cannot train the paper's 1,024 lists: 1 instead" in shown
     page = (out / "search.md").read_text()
-    assert "| exact (Flat) | 100.00 | 100.00 |" in page and "nprobe 5" in page
+    assert "| exact (Flat) | 100.00 [100.00, 100.00] | 100.00 |" in page and "nprobe 5" in page
     # the run trained on just these pairs
     known = result["gold_pairs_known"]
     assert known["trained_on"] == result["gold_pairs"] == 20

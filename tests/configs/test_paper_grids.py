@@ -32,6 +32,7 @@ TABLES = [
     ("maxpoolbert/table2", "maxpoolbert/glue"),
     ("maxpoolbert/table2_minilm", "maxpoolbert/minilm maxpoolbert/minilm_5"),
     ("maxpoolbert/table3", "maxpoolbert/glue"),
+    ("maxpoolbert/table3_minilm", "maxpoolbert/minilm maxpoolbert/minilm_5"),
     ("maxpoolbert/table6", "maxpoolbert/roberta"),
     ("maxpoolbert/table7", "maxpoolbert/k"),
     (

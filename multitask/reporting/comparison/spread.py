@@ -6,7 +6,13 @@ from typing import NamedTuple
 
 
 class Ratio(NamedTuple):
-    """A ratio of standard deviations and its 95 % interval."""
+    """A ratio of standard deviations and its interval.
+
+    Attributes:
+        value: the ratio.
+        low: lower end of the interval.
+        high: upper end of the interval.
+    """
 
     value: float
     low: float

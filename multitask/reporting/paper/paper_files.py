@@ -182,8 +182,8 @@ def _sd_ratios(table: PaperTable) -> Table | None:
     for row in table["rows"]:
         paper, ours = [], []
         for cell, other in zip(row["cells"], base["cells"], strict=True):
-            printed = [each and each["printed"] for each in (cell, other)]
-            paper.append(number(printed[0] / printed[1], ".2f") if all(printed) else "-")
+            above, below = (each and each["printed"] for each in (cell, other))
+            paper.append(number(above / below, ".2f") if above and below else "-")
             ratio = cell and other and sd_ratio(cell["values"], other["values"])
             ours.append(f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "-")
         for whose, shown in (("paper", paper), ("ours", ours)):

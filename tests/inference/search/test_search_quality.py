@@ -15,6 +15,7 @@ from multitask.inference.search.search_quality import (
     recall,
     reciprocal_ranks,
 )
+from multitask.inference.search.text_index import normalised
 from multitask.utils.errors import UserError
 
 pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
@@ -70,7 +71,7 @@ def test_the_limit_is_of_pairs(tmp_path):
 def test_the_interval_is_that_of_scipys_bootstrap():
     values = np.random.default_rng(1).choice([0, 0.25, 0.5, 1], size=400)
     expected = bootstrap((values,), np.mean, method="percentile", rng=2).confidence_interval
-    assert interval_of_mean(values) == pytest.approx(expected, abs=0.005)
+    assert interval_of_mean(values) == pytest.approx(tuple(expected), abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_both_ways_of_search_are_measured_on_one_encoding():
     assert exact["mrr_at_10"] == pytest.approx(reciprocals.mean())
     assert exact["mrr_interval"] == pytest.approx(interval_of_mean(reciprocals))
     by_seed = result["modes"]["compatible"]["mrr_by_seed"]
-    assert len(by_seed) == 10 and len(set(by_seed)) > 1
+    assert len(by_seed) == 10
     assert "mrr_by_seed" not in exact
     assert exact["recall_at_10"] == pytest.approx(recall(order, questions.gold))
     assert exact["mrr_at_10"] >= 20 / 40  # a text finds itself
@@ -153,3 +154,12 @@ def test_both_ways_of_search_are_measured_on_one_encoding():
     assert lists > result["matrix_bytes"] + 1100 * 8 + 1024 * 8 * 4
     assert result["modes"]["compatible"]["recall_at_10"] <= exact["recall_at_10"] + 1e-9
     assert (result["queries_with_gold"], result["queries_in_corpus_verbatim"]) == (40, 30)
+
+
+def test_seeds_of_k_means_give_other_lists():
+    corpus, queries = ([f"{kind} {i}" for i in range(400)] for kind in ("text", "question"))
+    vectors, asked = normalised(hashed(corpus)), normalised(hashed(queries))
+    gold = [{place} for place in (asked @ vectors.T).argmax(axis=1).tolist()]
+    modes = evaluate(Questions(corpus, queries, gold, False), hashed, hashed)["modes"]
+    by_seed = modes["compatible"]["mrr_by_seed"]
+    assert modes["exact"]["mrr_at_10"] == 1 and max(by_seed) < 1 and len(set(by_seed)) > 1

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from multitask.reporting.comparison.compare import Group, compare
+from multitask.reporting.comparison.spread import sd_ratio
 from multitask.reporting.paper import paper_files
 from multitask.reporting.paper import paper_table as paper_table_module
 from multitask.reporting.paper.layout import Column, Layout, load_layout
@@ -297,3 +298,19 @@ def test_spreads_keep_their_digits(runs):
     assert "| base | paper | 6.34 | 0.0746 | 0.108 | - |" in paper_files.paper_markdown(table)
     spread = table["rows"][0]["cells"][0]["sd"]
     assert f"| base | ours | {spread:.3g} |" in paper_files.paper_markdown(table)
+
+
+def test_spreads_have_ratios_with_intervals(runs):
+    printed = {
+        "base": {"printed": [4.0, 2.0, 0.5, None]},
+        "good": {"printed": [2.0, 4.0, 0.5, 1.0]},
+    }
+    table = made(runs, statistic="sd", rows=printed)
+    page = paper_files.paper_markdown(table)
+    row = next(row for row in table["rows"] if row["name"] == "good")
+    title = "## Standard deviation, ratio to base: ours [95 % F interval over seeds"
+    ratios = page.partition(title)[2]
+    assert "| good | paper | 0.50 | 2.00 | 1.00 | - |" in ratios
+    first = sd_ratio(row["cells"][0]["values"], table["rows"][0]["cells"][0]["values"])
+    assert f"| good | ours | {first.value:.2f} [{first.low:.2f}, {first.high:.2f}] |" in ratios
+    assert title not in paper_files.paper_markdown(made(runs))
