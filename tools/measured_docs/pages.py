@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.measured_docs import grid_tables, run_tables, text_excerpts
+from tools.measured_docs import grid_tables, parameters, run_tables, text_excerpts
 from tools.measured_docs.store import DOCS
 
 BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -22,7 +22,8 @@ KINDS: dict[str, Callable[[str], str | None]] = {
     "grid": grid_tables.grid,
     "scores": grid_tables.scores,
     "paired": grid_tables.paired,
-    "minibert": grid_tables.minibert,
+    "printed": grid_tables.printed,
+    "parameters": parameters.parameters,
     "paper": grid_tables.paper,
     "ours": grid_tables.ours,
     "exported": text_excerpts.exported,
