@@ -18,6 +18,7 @@ from multitask.config.registry import build
 from multitask.sweep.grid import load_grid
 from multitask.utils.names import PACKAGED_ENCODER
 from tests.conftest import ROOT, save_tiny_encoder
+from tests.support.contrastive_run import write_triplets
 from tests.support.glue_files import write_glue, write_shared
 from tests.support.sts_files import write_suites
 
@@ -43,6 +44,9 @@ def desk(tmp_path: Path, course_files: Path, monkeypatch: pytest.MonkeyPatch) ->
     suites = course_files.parent / "sts"  # beside the course's files, as a config has them
     if not suites.is_dir():
         write_suites(suites)
+    if not (triplets := course_files.parent / "nli").is_dir():
+        triplets.mkdir()
+        write_triplets(triplets, rows=120)
     (tmp_path / "sts").symlink_to(suites)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "data").symlink_to(course_files)
@@ -72,8 +76,12 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
         cells = "grid:\n  tasks.sst.pooling: [cls, mean]\n"
         cells += "  tasks.qqp.pooling: [mean]\n  tasks.sts.pooling: [mean]\n"
         small = f"extends: {grid}\nseeds: [1]\nbaseline: null\n{cells}"
+        if grid.parent.name == "papers" or grid.stem.startswith("layer_attention"):
+            small = f"extends: {grid}\nseeds: [1]\n"  # all its cells: a table asks for them
+            loaded = load_grid(grid, [word for word in arguments if "=" in word])
+            names = list(loaded.config(loaded.cells[0], 1, Path()).tasks)
         # named cells, which a file cannot take away again
-        if grid.parent.name == "papers" or grid.stem in ("poolers_probe", "bitlinear"):
+        elif grid.stem in ("poolers_probe", "bitlinear"):
             probe = str(load_grid(grid).probe).lower()
             small = f"base: configs/cs224n_minilm.yaml\nprobe: {probe}\nseeds: [1]\n{cells}"
         if any("-DIR" in word for word in arguments):
@@ -107,9 +115,10 @@ NEEDED = {
 # left out: what needs data that is not at hand (the hub; CFIMDB and topic files; `DIR`)
 ABSENT = (
     "cs224n_hub.yaml",
+    "minibert_hub.yaml",
+    "layer_attention_all",
     "cs224n_cfimdb.yaml",
     "bert_from_scratch_sst2.yaml",
-    "minilm_triplets.yaml",
     "glue/hub",
     "my_topics.yaml",
     "=DIR",

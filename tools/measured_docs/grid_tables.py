@@ -1,6 +1,7 @@
 """Tables of grids (`ablate`, `report`) and of papers (`table`)."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from scipy.stats import ttest_rel
@@ -8,27 +9,14 @@ from scipy.stats import ttest_rel
 from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.significance import holm
 from multitask.reporting.comparison.verdicts import Compared, sentence
+from multitask.reporting.paper.layout import load_layout
 from multitask.reporting.paper.paper_files import paper_markdown
-from multitask.reporting.table_formats import Table, markdown, markdown_table
-from tools.measured_docs.store import RESULTS, StoredComparison, StoredPaper, source_line
+from multitask.reporting.paper.paper_table import averages
+from multitask.reporting.table_formats import Table, markdown, number
+from tools.measured_docs.store import RESULTS, ROOT, StoredComparison, StoredPaper, source_line
 
 GRIDS = RESULTS / "grids"
 PAPERS = RESULTS / "papers"
-# The tables of the multi-task mini-BERT paper: row, cell of configs/papers/multitask_minibert.yaml,
-# printed values
-MINIBERT_TABLE_1 = [
-    ('"STS finetuned" (a misprint: SST)', "sst_finetuned", "sst", 0.528),
-    ("QQP finetuned", "qqp_finetuned", "qqp", 0.838),
-    ("STS-B Finetuned", "sts_finetuned", "sts", 0.421),
-]
-MINIBERT_TABLE_2 = [
-    ("SST-Finetuned BERT", "sst_finetuned", (0.528, 0.510, 0.283)),
-    ("MultiTask BERT", "multitask", (0.480, 0.835, 0.679)),
-    ("SBert(MAX,MAX,MAX)", "max_max_max", (0.358, 0.742, 0.630)),
-    ("SBert(MEAN,MEAN,MEAN)", "mean_mean_mean", (0.342, 0.826, 0.657)),
-    ("SBert(CLS,MEAN,MEAN)", "cls_mean_mean", (0.500, 0.866, 0.767)),
-    ("Original PALs", "pals", (0.491, 0.869, 0.580)),
-]
 
 
 def load_grid(name: str) -> StoredComparison | None:
@@ -121,37 +109,28 @@ def paired(name: str) -> str | None:
     return "\n".join([table.markdown(), "", *said]) + "\n"
 
 
-def minibert(_: str) -> str | None:
-    """Write the two tables of the multi-task mini-BERT paper, our values next to the printed."""
-    comparison = load_grid("multitask_minibert")
-    if comparison is None:
-        return None
-    groups = {group["name"]: group for group in comparison["groups"]}
+def printed(name: str) -> str:
+    """Write what a paper prints, from the layout ``configs/NAME.yaml``, and its averages."""
+    layout = load_layout(ROOT / "configs" / f"{name}.yaml")
+    keys = [key for key, row in layout.rows.items() if row.printed]
+    columns = {
+        column.title: [layout.rows[key].printed[place] for key in keys]
+        for place, column in enumerate(layout.columns)
+    }
+    for mean in averages(layout, {}) if layout.averages else []:
+        columns[mean["title"]] = [mean["printed"][key] for key in keys]
+    shown = {title: _as_printed(values) for title, values in columns.items() if any(values)}
+    point = f"{layout.curve} = " if layout.curve else ""
+    names = [point + (layout.rows[key].title or key) for key in keys]
+    table = Table(("", *shown), list(zip(names, *shown.values(), strict=True)))
+    note = f"Printed: {layout.source}." if layout.source else ""
+    return "\n\n".join(filter(None, [table.markdown(), note])) + "\n"
 
-    def measured(cell: str, task: str) -> str:
-        entry = groups[cell]["tasks"].get(task) if cell in groups else None
-        if entry is None or entry["mean"] is None:
-            return "-"
-        return f"{entry['mean']:.3f}" + (f" ± {entry['sd']:.3f}" if entry["sd"] else "")
 
-    first = [[label, f"{printed:.3f}", measured(cell, task)]
-             for label, cell, task, printed in MINIBERT_TABLE_1]  # fmt: skip
-    tasks = ("sst", "qqp", "sts")
-    second = [
-        [label, *(text for task, value in zip(tasks, printed, strict=True)
-                  for text in (f"{value:.3f}", measured(cell, task)))]
-        for label, cell, printed in MINIBERT_TABLE_2
-    ]  # fmt: skip
-    titles = ("SST DEV", "QQP DEV", "STS-B DEV")
-    header = ["Method", *(text for title in titles for text in (f"{title}, printed", "ours"))]
-    return "\n\n".join([
-        "Table 1, BERT single-task fine-tuning (dev):",
-        markdown_table(("Method", "printed", "ours"), first),
-        "Table 2, multi-task BERT models (dev):",
-        markdown_table(header, second),
-        *_notes(comparison),
-        source_line(comparison["source"]),
-    ]) + "\n"  # fmt: skip
+def _as_printed(values: Sequence[float | None]) -> list[str]:
+    """Write a column with as many decimals as its longest value has, at most two."""
+    decimals = max(len(f"{v:.2f}".rstrip("0").partition(".")[2]) for v in values if v is not None)
+    return [number(value, f".{decimals}f") for value in values]
 
 
 def paper(name: str) -> str | None:
@@ -168,7 +147,7 @@ def ours(name: str) -> str | None:
     table = stored["table"]
     for cell in filter(None, (cell for row in table["rows"] for cell in row["cells"])):
         cell.update({"printed": None, "epoch_seconds": None, "dev_seconds": None})
-    table.update({"source": None, "averages": []})
+    table.update({"source": None, "paper": None, "averages": []})
     return _as_page(stored)
 
 

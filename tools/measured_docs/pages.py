@@ -8,7 +8,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.measured_docs import diagrams, grid_tables, run_tables, sentences, text_excerpts
+from tools.measured_docs import (
+    diagrams,
+    grid_tables,
+    parameters,
+    run_tables,
+    sentences,
+    text_excerpts,
+)
 from tools.measured_docs.store import DOCS
 
 BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -23,7 +30,8 @@ KINDS: dict[str, Callable[[str], str | None]] = {
     "grid": grid_tables.grid,
     "scores": grid_tables.scores,
     "paired": grid_tables.paired,
-    "minibert": grid_tables.minibert,
+    "printed": grid_tables.printed,
+    "parameters": parameters.parameters,
     "paper": grid_tables.paper,
     "ours": grid_tables.ours,
     "says": sentences.says,

@@ -92,13 +92,18 @@ def draw_mean(attention: ClsAttention, source: str) -> "style.Figure":
         mesh = _panel(place, attention, attention.mean, names, part=part)
         place.set_xlim(0, width)
         if numbers:
-            texts = [[f"{100 * weight:.0f}" for weight in row] for row in attention.mean]
+            texts = [[_in_percent(weight) for weight in row] for row in attention.mean]
             style.write_in_cells(
                 place, texts, mesh.to_rgba(attention.mean), style.SMALL, offset=0.5
             )
     heads = attention.weights.shape[1]
     _finish(figure, mesh, attention, which=f"mean over {heads} heads", source=source)
     return figure
+
+
+def _in_percent(weight: float) -> str:
+    """Write a weight in percent; one below 1 % has a digit, or it would read as 0 or 1."""
+    return f"{100 * weight:.1f}" if weight < 0.0095 else f"{100 * weight:.0f}"
 
 
 def draw_heads(attention: ClsAttention, source: str) -> "style.Figure":

@@ -159,7 +159,8 @@ def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "style.Figure":
     axes.set_facecolor(style.NO_STATE)
     shown = np.ma.masked_invalid(values)
     names = ["embeddings", *(f"layer {number}" for number in range(1, states))]
-    mesh = style.cell_map(axes, shown, rows, names, vmin=0, vmax=shown.max())
+    low, high = shown.min(), shown.max()  # from 0, small differences would have one colour
+    mesh = style.cell_map(axes, shown, rows, names, vmin=low if low < high else 0, vmax=high)
     style.tilt(axes, 45)
     texts = [
         [f"{100 * value:.1f}" if np.isfinite(value) else "" for value in row] for row in values

@@ -30,7 +30,7 @@ class Column(Strict):
 
     Attributes:
         title: the head of the column.
-        task: the task in our runs.
+        task: the task in our runs; without it the column has the paper's values alone.
         metric: its metric, as report.json calls it.
         of: columns with one name are one task in the official average; default: the task's name.
         cells: a label: the column is about the cells of the grid whose names begin with it, and the
@@ -39,8 +39,8 @@ class Column(Strict):
     """
 
     title: str
-    task: str
-    metric: str
+    task: str = ""
+    metric: str = ""
     of: str | None = None
     cells: str | None = None
     averaged: bool | Literal["official"] = True
@@ -120,7 +120,7 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
         raise explain(error, tree, Layout) from error
     metrics = {metric for name in TASK_TYPES for metric in task_type(name).selects}
     for place, column in enumerate(layout.columns):
-        if column.metric not in metrics:
+        if column.metric not in metrics and (column.task or column.metric):
             message = f"expected one of {', '.join(sorted(metrics))}"
             raise tree.error(("columns", place, "metric"), message)
     for name, row in layout.rows.items():

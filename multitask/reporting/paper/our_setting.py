@@ -93,18 +93,18 @@ def _cells(table: PaperTable) -> list[PaperCell]:
     return [cell for row in table["rows"] for cell in row["cells"] if cell and cell["values"]]
 
 
-def _by_column(table: PaperTable, way: Callable[[PaperCell], object]) -> str:
-    """Write a value once, or by the title of the column if columns differ."""
-    shown: dict[str, str] = {}
-    for column, *cells in zip(
-        table["columns"], *(row["cells"] for row in table["rows"]), strict=True
-    ):
-        values = [way(cell) for cell in cells if cell and cell["values"]]
-        if text := _listed([value for value in values if value is not None]):
-            shown[column["title"]] = text
-    if len(set(shown.values())) == 1:
-        return next(iter(shown.values()))
-    return ", ".join(f"{title} {text}" for title, text in shown.items())
+def _by_column(table: PaperTable, way: Way) -> str:
+    """Write a value once, or by the title of a task's first column if tasks differ."""
+    shown: dict[tuple[str, str | None], tuple[str, str]] = {}
+    for place, column in enumerate(table["columns"]):
+        cells = [cell for row in table["rows"] if (cell := row["cells"][place]) and cell["values"]]
+        values = [value for cell in cells if (value := way(cell)) is not None]
+        if values:  # a task's second metric is of the same runs
+            of_task = (column["task"], column["cells"])
+            shown.setdefault(of_task, (column["title"], _listed(values)))
+    if len({text for _, text in shown.values()}) == 1:
+        return next(iter(shown.values()))[1]
+    return ", ".join(f"{title} {text}" for title, text in shown.values())
 
 
 def _listed(values: Sequence[object]) -> str:

@@ -94,11 +94,8 @@ def paper_table(
             if cell is None and printed is not None:
                 cell = {"values": [], "shown": None, "printed": None}
             cells[name].append(cell and {**cell, "printed": printed})
-    if not any(runs_of) and rows:
-        raise UserError(f"{layout.title}: no run is of a row of it; they are {', '.join(rows)}")
     if not used:
-        tasks = dict.fromkeys(task for report in reports.values() for task in report.tasks)
-        raise UserError(f"{layout.title}: no run has a column's task; they have {', '.join(tasks)}")
+        raise UserError(f"{layout.title}: {_why_no_run(runs_of, rows, reports)}")
     table: PaperTable = {
         "format": 1,
         "title": layout.title,
@@ -114,12 +111,19 @@ def paper_table(
         "rows": [
             {"name": name, "title": _title(layout, name), "cells": cells[name]} for name in names
         ],
-        "averages": _averages(layout, cells) if layout.averages else [],
+        "averages": averages(layout, cells) if layout.averages else [],
         "notes": [*notes, *run_notes([(run, reports[run]) for run in used]), *undefined],
     }
     result: PaperTable = without_nan(table)
     result["verdicts"] = paper_verdicts(result)
     return result
+
+
+def _why_no_run(runs_of: Sequence[Rows], rows: Rows, reports: Reports) -> str:
+    if not any(runs_of) and rows:
+        return f"no run is of a row of it; they are {', '.join(rows)}"
+    tasks = dict.fromkeys(task for report in reports.values() for task in report.tasks)
+    return f"no run has a column's task; they have {', '.join(tasks)}"
 
 
 def _title(layout: Layout, row: str) -> str:
@@ -235,8 +239,11 @@ def _column_keys(column: Column) -> PaperColumn:
     }
 
 
-def _averages(layout: Layout, cells: Mapping[str, list[PaperCell | None]]) -> list[PaperAverage]:
-    """Compute both averages of every row, over the columns that all rows with runs have."""
+def averages(layout: Layout, cells: Mapping[str, list[PaperCell | None]]) -> list[PaperAverage]:
+    """Compute both averages of every row, over the columns that all rows with runs have.
+
+    There is only one if each column is another task and they are not GLUE's.
+    """
     ours = {
         name: [None if cell is None else cell["shown"] for cell in line]
         for name, line in cells.items()
@@ -268,7 +275,11 @@ def _averages(layout: Layout, cells: Mapping[str, list[PaperCell | None]]) -> li
         title = f"{layout.averages} ({title})"
     columns = [layout.columns[i] for i in shared]
     tasks = [column.of or column.task for column in columns]
-    return [over(title, means, means), over(_official_title(columns), shared, tasks)]
+    by_task = over(_official_title(columns), shared, tasks)
+    same = means == shared and len(set(tasks)) == len(tasks)
+    if same and not by_task["title"].startswith("official"):
+        return [over(title, means, means)]
+    return [over(title, means, means), by_task]
 
 
 def _official_title(columns: Sequence[Column]) -> str:

@@ -73,8 +73,18 @@ def test_each_head_has_a_panel_in_the_same_colours(total):
 def test_few_tokens_have_their_numbers_in_percent():
     result = made(6)
     texts = [text.get_text() for text in panels(draw_mean(result, "a run"))[0].texts]
-    assert texts == [f"{100 * weight:.0f}" for weight in result.mean.ravel()]
+    small = [weight < 0.0095 for weight in result.mean.ravel()]
+    assert texts == [
+        f"{100 * w:.{few:d}f}" for w, few in zip(result.mean.ravel(), small, strict=True)
+    ]
     assert not panels(draw_mean(made(60), "a run"))[0].texts
+
+
+def test_a_weight_below_one_percent_has_a_digit():
+    written = [
+        attention_map._in_percent(weight) for weight in (0.5, 0.0104, 0.0096, 0.0094, 0.0004)
+    ]
+    assert written == ["50", "1", "1", "0.9", "0.0"]
 
 
 def test_separators_are_marked_and_the_texts_are_kept_apart():

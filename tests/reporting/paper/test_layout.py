@@ -2,11 +2,16 @@
 
 import pytest
 
+from multitask.config.yaml_merge import load_extended
 from multitask.reporting.paper.layout import load_layout
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
-LAYOUTS = sorted(path for path in (ROOT / "configs").glob("*/*table*.yaml"))
+LAYOUTS = [
+    path
+    for path in sorted((ROOT / "configs").rglob("*.yaml"))
+    if "columns" in load_extended(path).value
+]
 
 
 @pytest.mark.parametrize("path", LAYOUTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -58,4 +63,12 @@ def test_a_mistake_names_its_line(old, new, said, tmp_path):
 def test_a_table_without_other_rows_has_rows(tmp_path):
     (tmp_path / "x.yaml").write_text(GOOD.partition("rows:")[0] + "other_rows: false\n")
     with pytest.raises(UserError, match="other_rows: there are no rows"):
+        load_layout(tmp_path / "x.yaml")
+
+
+def test_a_curve_takes_no_other_rows(tmp_path):
+    (tmp_path / "x.yaml").write_text(GOOD + "curve: k\n")
+    assert not load_layout(tmp_path / "x.yaml").takes_other_rows
+    (tmp_path / "x.yaml").write_text(GOOD.partition("rows:")[0] + "curve: k\n")
+    with pytest.raises(UserError, match="curve: there are no rows"):
         load_layout(tmp_path / "x.yaml")

@@ -15,18 +15,18 @@ def test_our_half_of_a_papers_table_is_its_values_and_differences_alone():
     assert rows and all(line in full for line in rows if "[" in line and "p " in line)
 
 
-def test_a_partial_grid_says_so_on_the_papers_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(grid_tables, "GRIDS", tmp_path)
-    entry = {"mean": 0.5, "sd": 0.01}
-    result = {
-        "groups": [{"name": "multitask", "tasks": {"sst": entry}}],
-        "notes": ["Interrupted: 1 of 18 runs are finished."],
-        "source": {"command": "c", "commits": ["abc1234"], "runs": 1, "minutes": 2},
-    }
-    (tmp_path / "multitask_minibert.json").write_text(json.dumps(result))
-    tables = grid_tables.minibert("")
-    assert "| MultiTask BERT | 0.480 | 0.500 ± 0.010 | 0.835 | - |" in tables
-    assert "\n\n- Interrupted: 1 of 18 runs are finished.\n\n`c`, commit abc1234" in tables
+def test_what_a_paper_prints_is_its_layout():
+    """HIRE's Table 2 with the server's score; a column that the paper lacks is left out."""
+    lines = grid_tables.printed("hire/table2").splitlines()
+    row = next(line for line in lines if line.startswith("| RoBERTa+HIRE |"))
+    assert row.startswith("| RoBERTa+HIRE | 68.6 | 97.1 | 93.0 | 90.7 | 74.3 |")
+    assert row.endswith("| 88.33 |") and lines[0].endswith("| official average, 9 of 9 tasks |")
+    assert not [line for line in lines if "from MNLI |" in line]
+    assert "STS-B Pe." not in grid_tables.printed("maxpoolbert/table2")
+    curve = grid_tables.printed("maxpoolbert/table7").splitlines()
+    assert curve[2] == "| k = 1 | 54.85 | 83.58 | 88.44 | 63.18 |"
+    table_1 = grid_tables.printed("papers/layer_attention_table1")
+    assert "| Avg (mean of 7 of 7 columns) |" in table_1 and " 76.90 |" in table_1
 
 
 def test_groups_in_twos_are_tested_over_their_seeds():
