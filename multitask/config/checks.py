@@ -1,5 +1,6 @@
 """Checks that need the complete config: names of methods and references to other tasks."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from multitask.config.base import Choice
@@ -107,7 +108,7 @@ def _check_schedule_power(config: Config) -> None:
     """Raise UserError for a power without effect: only a polynomial schedule has one."""
     training, stages = config.training, config.stages or []
     schedules = [stage.schedule or training.schedule for stage in stages] or [training.schedule]
-    powers: list[tuple[KeyPath, float | None, list[str]]] = [
+    powers: list[tuple[KeyPath, float | None, Sequence[str]]] = [
         (("stages", number, "schedule_power"), stage.schedule_power, [schedules[number]])
         for number, stage in enumerate(stages)
     ]
