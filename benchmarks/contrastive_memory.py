@@ -1,4 +1,4 @@
-"""What a large contrastive batch takes: seconds a step and peak memory, whole and in chunks.
+"""Seconds per step and peak memory of a large contrastive batch, whole and in chunks.
 
     python -m benchmarks.contrastive_memory DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
 

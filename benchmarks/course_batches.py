@@ -1,4 +1,4 @@
-"""What the benchmarks share: real batches of the course's three tasks, and fair timing."""
+"""Shared by the benchmarks: real batches of the course's three tasks, and fair timing."""
 
 import argparse
 import csv
@@ -146,7 +146,7 @@ def ratio(base: Sequence[float], seconds: Sequence[float]) -> float:
 
 
 def headline(threads: int, rounds: int, ceilings: Mapping[str, float] | None = None) -> str:
-    """What a table of numbers must say of how it was made; ``ceilings``: as ``matmul_ceilings``."""
+    """Return the line that says how a table was made; ``ceilings``: as ``matmul_ceilings``."""
     parts = [f"torch {torch.__version__}", f"{threads} threads", f"{rounds} rounds"]
     for precision, ceiling in (ceilings or matmul_ceilings()).items():
         parts.append(f"ceiling {ceiling / 1e9:.0f} GFLOP/s {precision}")

@@ -1,4 +1,4 @@
-"""What the engines of `ablate` cost: seconds until they are ready, and per command.
+"""The cost of the engines of `ablate`: seconds until they are ready, and per command.
 
     python -m benchmarks.engines [--rounds 3] [--commands 20]
 

@@ -1,4 +1,4 @@
-"""What each method costs: our training step with it, as a multiple of our plain step.
+"""The cost of each method: our training step with it, as a multiple of our plain step.
 
     python -m benchmarks.methods DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
 

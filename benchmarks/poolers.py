@@ -1,4 +1,4 @@
-"""What the poolers cost on top of the encoder: time beside [CLS], forward and with backward.
+"""The cost of the poolers on top of the encoder: time relative to [CLS], forward and with backward.
 
     python -m benchmarks.poolers DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
 

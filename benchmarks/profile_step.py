@@ -51,7 +51,7 @@ OURS = {  # the column's title: precision and kernels
 
 
 def seconds(steps: Callable[[], object]) -> dict[str, float]:
-    """What each kind takes of the wall time of these steps."""
+    """Measure the share of each kind in the wall time of these steps."""
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         began = time.perf_counter()
         steps()

@@ -1,4 +1,4 @@
-"""What SMART costs: a training step with it over the plain step, and over smart-pytorch.
+"""The cost of SMART: a training step with it over the plain step, and over smart-pytorch.
 
     python -m benchmarks.smart_step DIRECTORY-OF-THE-COURSE-FILES [--rows 32] [--passes 1]
 

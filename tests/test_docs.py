@@ -119,7 +119,7 @@ ABSENT = (
 
 
 def needs_more(command: str) -> bool:
-    """Whether a command needs a library or a cluster that is not here."""
+    """Return True if a command needs a library or a cluster that is not here."""
     packages = {
         " serve ": "flask",
         "--format onnx": "onnx onnxruntime onnxscript",
@@ -229,7 +229,7 @@ def test_a_page_opens_with_a_command(page):
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
 def test_long_measured_tables_follow_the_text(page):
-    """After a section with a measured table of over ten rows come only sections with measured blocks."""
+    """After a section with a measured table of over ten rows, each has a measured block."""
     parts = sections(page)
     long = [place for place, part in enumerate(parts) if longest_measured_table(part) > 10]
     after = parts[long[0] :] if long else []

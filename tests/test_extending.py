@@ -1,4 +1,4 @@
-"""The worked examples of docs/extending.md, run as they stand there."""
+"""The worked examples of docs/extending.md, run as they are written."""
 
 import csv
 import importlib

@@ -82,7 +82,7 @@ class Outcome:
 
 
 def git(*arguments: str, **environment: str) -> str:
-    """What git prints, run in the repository of the current directory."""
+    """Return the output of git, run in the repository of the current directory."""
     command = ["git", *arguments]
     result = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
     if result.returncode:

@@ -5,11 +5,19 @@ The predictions of several runs are averaged over the tasks they share (docs/com
 
 import argparse
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from multitask.commands import arguments as shared
 from multitask.utils.errors import UserError, check_regular, no_file
 from multitask.utils.paths import expand_home
+
+if TYPE_CHECKING:
+    from multitask.tasks.base import Answer
+
+SHOWN = 60  # characters of a text in a terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_output(
         parser,
         "O",
-        "JSON lines for --file or --text (default: the terminal); for several runs without these, "
-        "the directory of ensemble.json and predictions/",
+        "JSON lines for --file or --text (default: print them; a terminal shows one readable line "
+        "per row); for several runs without these, the directory of ensemble.json and predictions/",
     )
 
 
@@ -142,7 +150,11 @@ def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Nam
     from multitask.utils.files import write_text
 
     trained = (TrainedRun(run, config) for run, config in zip(runs, configs, strict=True))
-    rows, predictions = predict_texts(trained, task, file or tuple(arguments.text))
+    rows, predictions, reader = predict_texts(trained, task, file or tuple(arguments.text))
+    if output is None and sys.stdout.isatty():
+        answers = [reader.task_type.answer(record, reader) for record in predictions]
+        print("\n".join(map(_in_words, answers, rows.texts)))
+        return
     lines = [
         json.dumps({"id": row, "texts": text, **result}, ensure_ascii=False)
         for row, text, result in zip(rows.ids, rows.texts, predictions, strict=True)
@@ -153,6 +165,15 @@ def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Nam
         _check_output(output, file)  # again: predicting takes a while
         write_text(output, "\n".join(lines) + "\n")
         print(f"written: {output}")
+
+
+def _in_words(answer: "Answer", texts: Sequence[str]) -> str:
+    """Write a prediction for a reader: ``4 (0.62): A film with heart .``."""
+    chosen = [chance for _, chance, taken in answer.get("shares", ()) if taken]
+    chance = f" ({chosen[0]:.2f})" if len(chosen) == 1 else ""
+    words = " | ".join(" ".join(text.split()) for text in texts)
+    shown = words if len(words) <= SHOWN else f"{words[: SHOWN - 3]}..."
+    return f"{answer['prediction']}{chance}: {shown}"
 
 
 def _check_output(output: Path, file: Path | None) -> None:

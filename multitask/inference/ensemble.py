@@ -140,8 +140,8 @@ def write_ensemble(directory: Path, averaged: Ensemble) -> list[Path]:
 
 def predict_texts(
     runs: Iterable[TrainedRun], task: str, given: Path | tuple[str, ...]
-) -> tuple[Rows, list[Record]]:
-    """Read the user's texts, and average the runs' predictions for each.
+) -> tuple[Rows, list[Record], LabelReader]:
+    """Read the user's texts, average the runs' predictions for each, and return their reader.
 
     ``given`` is a file, or the texts of one row. ``runs`` may be a generator, so that only one run
     is in memory. Raises UserError for texts that do not fit the task, and
@@ -161,7 +161,7 @@ def predict_texts(
             raise UserError(f"task {task}: {message}")
         averaged = average(reader.task_type, [member.scores for member in members])
         scores = Scores(*averaged, float("nan"))
-    return rows, predicted_records(rows, reader, scores.predictions, scores.scores)
+    return rows, predicted_records(rows, reader, scores.predictions, scores.scores), reader
 
 
 def _rows_of(trained: TrainedRun, task: str, given: Path | tuple[str, ...]) -> Rows:

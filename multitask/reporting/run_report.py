@@ -35,8 +35,11 @@ TILES_LEGEND = "Dev scores. Dot: the trained model; bar: its 95 % interval; stro
 
 
 def terminal_table(report: RunReport) -> str:
-    """Write each task's dev score next to its baselines, and the overall scores below."""
-    return "\n".join([score_table(report).text(), "", *overall_lines(report)])
+    """Write each task's dev score next to its baselines; overall scores and flags follow."""
+    rows = [_cells(task, result, result.metric) for task, result in report.tasks.items()]
+    flags = [f"- {task}: {flag}" for task, result in report.tasks.items() for flag in result.flags]
+    scores = Table(SCORES_HEADER[:-1], rows).text()
+    return "\n".join([scores, "", *overall_lines(report), *flags])
 
 
 def write_reports(run_dir: Path) -> Path:

@@ -7,6 +7,7 @@ from multitask.config.describe_config import ABOVE_HEADER, above_the_encoder
 from multitask.data.inputs.base import input_of
 from multitask.inference.export.export_parts import Parts
 from multitask.inference.export.formats import export_formats
+from multitask.inference.export.hugging_face import missing_values
 from multitask.models.multitask_model import adapter_part, parameter_counts
 from multitask.reporting.table_formats import Table
 from multitask.training.setup import Plan
@@ -78,7 +79,9 @@ def describe_exports(plan: Plan) -> list[str]:
     lines = []
     for task, reader in plan.data.readers.items():
         parts = Parts(plan.config, task, plan.model, plan.data.tokenizer, reader)
-        lines.append(f"  {task}: {', '.join(export_formats(parts)) or 'none'}")
+        needs = [f"`{value}`" for value in missing_values(parts)]
+        hint = f" (transformers: train with {' and '.join(needs)})" if needs else ""
+        lines.append(f"  {task}: {', '.join(export_formats(parts)) or 'none'}{hint}")
     return lines
 
 

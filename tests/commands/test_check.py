@@ -28,7 +28,9 @@ def test_check_prints_the_plan_and_writes_nothing(tiny_overrides, capsys):
         "[CLS]",
         "    u ",
         "    v ",
-        "sst: transformers --encoder-only, sentence-transformers, onnx",
+        "sst: transformers --encoder-only, sentence-transformers, onnx (transformers: train with "
+        "`tasks.sst.projection=tanh`)",
+        "qqp: transformers --encoder-only, sentence-transformers, onnx\n",
         "sts: onnx",  # the adapter is part of the encoder's layers
         "one batch of each task, forward and backward",
         "qqp: 16 rows, loss ",
@@ -43,6 +45,24 @@ def test_python_gets_the_plan_as_text(tiny_overrides, capsys):
     printed = capsys.readouterr().out
     plan = multitask.check("configs/cs224n.yaml", tiny_overrides)
     assert printed.endswith(f"{plan}\n") and "steps: 18 planned" in plan
+
+
+@pytest.mark.parametrize(
+    ("pooling", "projection", "hint"),
+    [
+        ("cls", "tanh", ""),
+        ("mean", "tanh", "`tasks.sst.pooling=cls`"),
+        ("mean", "null", "`tasks.sst.pooling=cls` and `tasks.sst.projection=tanh`"),
+    ],
+)
+def test_check_says_what_the_transformers_export_needs(
+    pooling, projection, hint, tiny_overrides, capsys
+):
+    above = [f"tasks.sst.pooling={pooling}", f"tasks.sst.projection={projection}"]
+    assert main("check", "configs/cs224n.yaml", "--no-dry-run", *tiny_overrides, *above) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "  sst: tr" in line)
+    assert line.partition(" (")[2] == (f"transformers: train with {hint})" if hint else "")
+    assert ("--encoder-only" in line) == bool(hint)
 
 
 def test_check_without_a_dry_run(tiny_overrides, capsys):

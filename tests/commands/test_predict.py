@@ -126,3 +126,21 @@ def test_a_text_on_the_command_line(course_run, capsys):
     assert main("predict", course_run, "--task", "sts", "--text", "a man", "a woman") == 0
     (record,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert record["texts"] == ["a man", "a woman"]
+
+
+def test_a_terminal_shows_a_line_for_a_reader(course_run, capsys, monkeypatch):
+    given = {"sst": ["a good film"], "sts": ["a man", "a woman " * 20]}
+    for task, texts in given.items():
+        words = ("predict", course_run, "--task", task, "--text", *texts)
+        assert main(*words) == 0
+        saved = json.loads(capsys.readouterr().out)
+        with monkeypatch.context() as terminal:
+            terminal.setattr("sys.stdout.isatty", lambda: True)
+            assert main(*words) == 0
+        shown = capsys.readouterr().out
+        if task == "sst":
+            chance = max(saved["scores"])
+            assert shown == f"{saved['name']} ({chance:.2f}): a good film\n"
+        else:
+            assert shown.startswith(f"{saved['prediction']:.3f}: a man | a woman a")
+            assert shown.endswith("...\n") and len(shown) < 80

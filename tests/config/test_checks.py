@@ -1,4 +1,4 @@
-"""What one model alone cannot check: names of methods, and of other tasks."""
+"""Checks over the whole config: names of methods, and of other tasks."""
 
 from pathlib import Path
 from types import SimpleNamespace

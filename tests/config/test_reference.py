@@ -65,7 +65,7 @@ def test_links_lead_to_headings():
 
 
 def test_supplied_arguments_are_those_that_the_program_supplies(tiny_encoder, monkeypatch):
-    """What the page leaves out of the options is what a model is built with."""
+    """The page leaves out of the options only what a model is built with."""
     seen: dict[str, set[str]] = {}
 
     def building(kind, name, options, context):

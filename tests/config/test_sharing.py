@@ -1,4 +1,4 @@
-"""What a task takes over from the task whose rows, pooling or head it shares."""
+"""The values that a task takes over from the task whose rows, pooling or head it shares."""
 
 import pytest
 

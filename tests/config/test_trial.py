@@ -1,4 +1,4 @@
-"""What `--try` changes in a config, and what it leaves to the user."""
+"""The values that `--try` changes in a config, and those that it leaves to the user."""
 
 import pytest
 

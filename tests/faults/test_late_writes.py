@@ -1,4 +1,4 @@
-"""What appears while a command loads and computes is not replaced without --overwrite."""
+"""A file that appears while a command loads and computes is not replaced without --overwrite."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What goes with tasks of words and of answers, and what is one clear line instead."""
+"""Parts that fit tasks of words and of answers; other parts are one clear line."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a task owns above the encoder, with parts that say which of them was called."""
+"""The parts of a task above the encoder, with parts that say which of them was called."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What the contract tests need to know about a registered method, found by its name."""
+"""The facts that the contract tests need about a registered method, found by its name."""
 
 from functools import cache
 from importlib import import_module

@@ -55,7 +55,7 @@ class Parsed(HTMLParser):
 
 
 def page_text(text):
-    """What a reader sees, on one line."""
+    """Return the text that a reader sees, on one line."""
     body = re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
 

@@ -1,4 +1,4 @@
-"""What a refused command or config says."""
+"""The message of a refused command or config."""
 
 from pathlib import Path
 

@@ -150,7 +150,7 @@ def accepts(kind: str, name: str, options: Mapping[str, Any]) -> bool:
 
 @cache
 def context(kind: str) -> dict[str, Any]:
-    """What the program supplies to a constructor, for the tiny encoder."""
+    """Return what the program supplies to a constructor, for the tiny encoder."""
     from multitask.models.encoders.bert import BertEncoder
 
     encoder = BertEncoder(vocab_size=60, dim=DIM, num_layers=LAYERS, heads=4, positions=16)

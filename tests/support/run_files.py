@@ -1,4 +1,4 @@
-"""What a run has written: its log and its report."""
+"""Read the log and the report of a run."""
 
 import json
 from collections.abc import Iterable

@@ -28,7 +28,7 @@ def make_head(name: str, options: Mapping[str, object] = {}, **context: object) 
 
 
 def vectors(head: Any, rows: int = B, seed: int = 1) -> list[Tensor]:
-    """What the head takes, float64 with a gradient."""
+    """The inputs of the head, float64 with a gradient."""
     generator = torch.Generator().manual_seed(seed)
     sides = {"vector": 1, "pair": 2}[head.takes]
     made = [torch.randn(rows, D, generator=generator, dtype=torch.float64) for _ in range(sides)]

@@ -46,7 +46,7 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @functools.cache
 def missing(name: str, directory: Path) -> str:
-    """What an engine says that cannot be used here; empty if it can."""
+    """Return why an engine cannot be used here; empty if it can."""
     command = [sys.executable, "-c", LOAD, name]
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

@@ -351,7 +351,7 @@ SHIPPED = [
 
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
 def test_shipped_grids_have_cells_and_seeds(file):
-    """What the others extend names no cells itself; a search for a recipe takes one seed."""
+    """The file that others extend names no cells itself; a search for a recipe takes one seed."""
     if file.stem in ("short", "low_resource"):
         with pytest.raises(UserError, match="no cells"):
             load_grid(file)

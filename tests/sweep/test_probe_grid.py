@@ -75,7 +75,7 @@ def report(output: Path, cell: str, seed: int) -> dict:
 
 
 def numbers(output: Path) -> dict:
-    """What the reports say, by cell and seed, without what differs between two starts."""
+    """Return the reports by cell and seed, without what differs between two starts."""
     result = {}
     for cell in CELLS:
         for seed in (1, 2):

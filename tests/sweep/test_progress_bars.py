@@ -1,4 +1,4 @@
-"""What a sweep shows: bars on a terminal, lines everywhere."""
+"""The output of a sweep: bars on a terminal, lines everywhere."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What holds for the metrics of every task type, and how scores are joined and compared."""
+"""Rules for the metrics of every task type, and how scores are joined and compared."""
 
 import math
 import subprocess

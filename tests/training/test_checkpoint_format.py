@@ -1,4 +1,4 @@
-"""What a checkpoint holds and how old ones are read; kills and resumes are in test_resume.py."""
+"""A checkpoint's content and how old ones are read; kills and resumes are in test_resume.py."""
 
 import json
 

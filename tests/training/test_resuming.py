@@ -1,4 +1,4 @@
-"""What a resume compares and finds before anything is written."""
+"""The comparisons of a resume before anything is written."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What a run measures while it trains."""
+"""The measurements of a run while it trains."""
 
 import shutil
 

@@ -14,6 +14,7 @@ from multitask.inference.export.export_parts import (
 from multitask.models.projections import Tanh
 from multitask.utils.errors import UserError
 
+INSTEAD = "export it with --format onnx, or the encoder alone with --encoder-only"
 # tanh(W h + b) of the first token, then a linear layer: their names by model type
 BERT = ("bert.", "bert.pooler.dense", "classifier")
 ROBERTA = ("roberta.", "classifier.dense", "classifier.out_proj")
@@ -59,28 +60,48 @@ def export_classifier(parts: Parts, directory: Path) -> None:
 
 def check_classifier(parts: Parts) -> None:
     """Raise UserError for what a sequence classifier of `transformers` cannot carry."""
-    parts.check_encoder("transformers")
-    instead = "export it with --format onnx, or the encoder alone with --encoder-only"
-    entry, key = parts.config.tasks[parts.task], f"tasks.{parts.task}"
-    if not getattr(parts.head, "problem_type", ""):
-        reason = "no sequence classifier of transformers has such a head"
-        raise UserError(f"{key}.head: {entry.head.name}: {reason}: {instead}")
-    kind = parts.encoder.config.model_type
-    if kind not in CLASSIFIERS:
-        reason = f"{kind} puts another layer before its classifier than a task of this project has"
-        raise UserError(f"encoder.name: {reason}: {instead}")
+    _check_head_and_encoder(parts)
     if parts.pooling_name != "cls":
         reason = f"{parts.pooling_name}: transformers classifies the first token's vector alone"
-        raise UserError(f"{parts.pooling_key}: {reason}: {instead}")
-    projection = parts.projection
-    if not isinstance(projection, Tanh) or projection.output_dim != parts.encoder.dim:
+        raise UserError(f"{parts.pooling_key}: {reason}: {INSTEAD}")
+    if not _has_tanh(parts):
         choice = parts.config.tasks[parts.base].projection
         named = "none" if choice is None else choice.name
         wants = f"transformers puts tanh(W h + b) of width {parts.encoder.dim} before the head"
         raise UserError(
             f"tasks.{parts.base}.projection: {named}: {wants}: train with `projection: tanh` or "
-            f"`bert_pooler`, {instead}"
+            f"`bert_pooler`, {INSTEAD}"
         )
+
+
+def missing_values(parts: Parts) -> list[str]:
+    """Return the config values that are missing for a sequence classifier of `transformers`.
+
+    The list is empty if nothing is missing, and if no value would help.
+    """
+    try:
+        _check_head_and_encoder(parts)
+    except UserError:
+        return []
+    pooling = [] if parts.pooling_name == "cls" else [f"{parts.pooling_key}=cls"]
+    return pooling + ([] if _has_tanh(parts) else [f"tasks.{parts.base}.projection=tanh"])
+
+
+def _has_tanh(parts: Parts) -> bool:
+    projection = parts.projection
+    return isinstance(projection, Tanh) and projection.output_dim == parts.encoder.dim
+
+
+def _check_head_and_encoder(parts: Parts) -> None:
+    parts.check_encoder("transformers")
+    entry, key = parts.config.tasks[parts.task], f"tasks.{parts.task}"
+    if not getattr(parts.head, "problem_type", ""):
+        reason = "no sequence classifier of transformers has such a head"
+        raise UserError(f"{key}.head: {entry.head.name}: {reason}: {INSTEAD}")
+    kind = parts.encoder.config.model_type
+    if kind not in CLASSIFIERS:
+        reason = f"{kind} puts another layer before its classifier than a task of this project has"
+        raise UserError(f"encoder.name: {reason}: {INSTEAD}")
 
 
 @torch.no_grad()

@@ -39,7 +39,7 @@ def axis_labels(axis: Axis) -> dict[str, str]:
 
 
 def heatmaps(comparison: Comparison, task: str | None) -> list[Heatmap]:
-    """Build a map of a task's scores per pair of axes; ``task`` None stands for the mean of tasks.
+    """Build a map of a task's scores per pair of axes; ``task`` None means the mean of tasks.
 
     With more than two axes, a number is a mean over the other axes; it leaves out the points at
     which a cell of the map has no score. Returns no map for fewer than two axes.

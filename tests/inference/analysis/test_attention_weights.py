@@ -34,7 +34,7 @@ def directories(tmp_path_factory):
 
 
 def eager(directory, ids, types, mask):
-    """What `transformers` itself says: one [B, h, T, T] a layer."""
+    """The weights from `transformers` itself: one [B, h, T, T] a layer."""
     plain = transformers.AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
     typed = getattr(plain.config, "type_vocab_size", 1) > 1
     first = plain.config.pad_token_id + 1 if plain.config.model_type == "roberta" else 0

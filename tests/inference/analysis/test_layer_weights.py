@@ -1,4 +1,4 @@
-"""What is said of a pooler's weights after an evaluation, against the weights one by one."""
+"""The summary of a pooler's weights after an evaluation, against the weights one by one."""
 
 import numpy as np
 import pytest

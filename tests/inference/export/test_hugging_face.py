@@ -1,4 +1,4 @@
-"""What `transformers` loads gives the run's scores, or is refused by its key."""
+"""A model that `transformers` loads gives the run's scores, or is refused by its key."""
 
 import json
 from dataclasses import replace

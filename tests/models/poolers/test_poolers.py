@@ -43,7 +43,7 @@ def make(name):
 
 
 def states(pooler, padding=0, junk=1e4, dtype=torch.float64):
-    """What the pooler asks for, all values below zero; pads hold junk. Hidden states, mask."""
+    """Hidden states and mask for the pooler: all values below zero; pads hold junk."""
     width = max(LENGTHS) + padding
     mask = torch.arange(width)[None] < torch.tensor(LENGTHS)[:, None]
     hidden = {}

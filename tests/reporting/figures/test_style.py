@@ -1,4 +1,4 @@
-"""What the figures share: text that can be read, saved without noise, legends that fit."""
+"""All figures: text that can be read, saved without noise, legends that fit."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What all engines of the registry do, with a stand-in for training: one grid, four runs."""
+"""The contract of every engine of the registry: one grid, four runs, a stand-in for training."""
 
 import ast
 import json

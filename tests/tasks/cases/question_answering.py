@@ -11,7 +11,7 @@ def cell(number, words):
 
 
 def columns(rows=300, seed=0):
-    """What is measured of a row: its F1, and 1 for the exact answer."""
+    """Measure a row: its F1, and 1 for the exact answer."""
     generator = np.random.default_rng(seed)
     exact = generator.random(rows) < 0.4
     measured = np.column_stack([np.where(exact, 1, generator.random(rows)), exact])

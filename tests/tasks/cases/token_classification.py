@@ -11,7 +11,7 @@ def cell(number, words):
 
 
 def columns(rows=300, seed=0):
-    """What is measured of a row: its entities, predicted, right ones; its words, right ones."""
+    """Measure a row: its entities, predicted, right ones; its words, right ones."""
     generator = np.random.default_rng(seed)
     words = generator.integers(3, 12, rows)
     gold, predicted = generator.integers(1, 4, (2, rows))

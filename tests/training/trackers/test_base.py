@@ -1,4 +1,4 @@
-"""What a tracker gets of a run: each step once, also after a resume, and never a failed run."""
+"""A tracker gets each step once, also after a resume, and never a failed run."""
 
 import importlib.util
 import json
