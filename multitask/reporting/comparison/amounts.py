@@ -45,10 +45,10 @@ def differ(counts: Sequence[int | None]) -> bool:
 
 
 def shares(own: Mapping[str, Any], base: Mapping[str, Any]) -> str:
-    """Say in which counts of ``TRAINED`` two groups differ, as ``33 % of the updates``."""
-    pairs = {name: (own.get(key), base.get(key)) for key, name in TRAINED.items()}
-    return " and ".join(
-        f"{count / other:.0%} of the {name}".replace("%", " %")
-        for name, (count, other) in pairs.items()
-        if count and other and differ([count, other])
-    )
+    """Say in which counts of ``TRAINED`` two groups differ, as ``33 % of the updates``; or ""."""
+    names: dict[str, list[str]] = {}  # by the share
+    for key, name in TRAINED.items():
+        count, other = own.get(key), base.get(key)
+        if count and other and differ([count, other]):
+            names.setdefault(f"{100 * count / other:.0f} %", []).append(name)
+    return ", ".join(f"{share} of the {' and '.join(of)}" for share, of in names.items())

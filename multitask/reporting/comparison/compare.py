@@ -88,11 +88,8 @@ def compare(
     scored = {task: _scored(column, at) for task, column in columns.items()}
     means = _overall([columns[task] for task in counted])
     overall = _scored(means, at) if counted else [None] * len(groups)
-    configs = [run_config(runs[0][0]) for runs in reports]
-    probes = [runs[0][1].probe for runs in reports]
-    settings = differing_settings(
-        [{**config, "probe": probe} for config, probe in zip(configs, probes, strict=True)]
-    )
+    configs = [{**run_config(run), "probe": report.probe} for (run, report), *_ in reports]
+    settings = differing_settings(configs)
     times = training_times([[report for _, report in runs] for runs in reports], at)
     comparison: Comparison = {
         "format": 1,
@@ -121,9 +118,11 @@ def compare(
     }
     comparison["transfer"] = transfer(comparison)
     comparison["marginals"] = marginals(comparison)
-    result: Comparison = without_nan(comparison)
-    result["verdicts"] = comparison_verdicts(result)
-    return result
+    return _with_verdicts(without_nan(comparison))
+
+
+def _with_verdicts(comparison: Comparison) -> Comparison:
+    return {**comparison, "verdicts": comparison_verdicts(comparison)}
 
 
 def write_comparison(directory: Path, comparison: Comparison) -> list[Path]:

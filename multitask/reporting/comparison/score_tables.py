@@ -123,9 +123,12 @@ def score_table(comparison: Comparison) -> Table:
 def _count_columns(groups: Sequence[ComparedGroup]) -> dict[str, list[int | None]]:
     """Return, by title, the counts in which the groups' trainings differ."""
     parameters = [group.get("trained_parameters") for group in groups]
+    updates = [group.get("updates") for group in groups]
+    rows = [group.get("trained_rows") for group in groups]
     shown = {"trained parameters": parameters} if differ(parameters) else {}
-    amounts = {title: [group.get(key) for group in groups] for key, title in TRAINED.items()}
-    return {**shown, **(amounts if any(map(differ, amounts.values())) else {})}
+    if differ(updates) or differ(rows):
+        shown |= {TRAINED["updates"]: updates, TRAINED["trained_rows"]: rows}
+    return shown
 
 
 def best_of(means: Sequence[float]) -> float | None:

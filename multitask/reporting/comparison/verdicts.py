@@ -28,7 +28,7 @@ CLEAR = (HIGHER, LOWER, AS_PRINTED, LARGER, SMALLER, OPPOSITE, EQUAL)
 OPEN = (CANNOT_TELL, NOT_SIGNIFICANT)
 NONE = (ONE_SEED, PRINTED_0)
 # rows of one verdict that are named; more are counted
-NAMED = 4
+NAMED = 6
 
 
 @dataclass(frozen=True)

@@ -114,9 +114,11 @@ def paper_table(
         "averages": averages(layout, cells) if layout.averages else [],
         "notes": [*notes, *run_notes([(run, reports[run]) for run in used]), *undefined],
     }
-    result: PaperTable = without_nan(table)
-    result["verdicts"] = paper_verdicts(result)
-    return result
+    return _with_verdicts(without_nan(table))
+
+
+def _with_verdicts(table: PaperTable) -> PaperTable:
+    return {**table, "verdicts": paper_verdicts(table)}
 
 
 def _why_no_run(runs_of: Sequence[Rows], rows: Rows, reports: Reports) -> str:

@@ -40,10 +40,10 @@ def _compared(table: PaperTable, base: PaperCell | None, place: int) -> Iterator
         difference = cell.get("difference") if cell else None
         if cell is None or base is None or not difference or difference["low"] is None:
             continue
-        values = (cell["printed"], base["printed"])
+        printed, other = cell["printed"], base["printed"]
         # 55.32 - 53.59 is 1.73 in decimals, and 1.7300000000000004 in floats
-        printed = None if None in values else round(values[0] - values[1], 6)
-        yield Compared(row["title"], difference, printed, shares(cell, base))
+        apart = None if printed is None or other is None else round(printed - other, 6)
+        yield Compared(row["title"], difference, apart, shares(cell, base))
 
 
 def _counts(rows: list[Compared]) -> list[str]:

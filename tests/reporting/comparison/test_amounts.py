@@ -40,5 +40,7 @@ def test_shares_name_the_counts_that_differ():
     base = {"updates": 300, "trained_rows": 900}
     assert amounts.shares({"updates": 100, "trained_rows": 905}, base) == "33 % of the updates"
     both = amounts.shares({"updates": 600, "trained_rows": 450}, base)
-    assert both == "200 % of the updates and 50 % of the trained rows"
+    assert both == "200 % of the updates, 50 % of the trained rows"
+    alike = amounts.shares({"updates": 600, "trained_rows": 1800}, base)
+    assert alike == "200 % of the updates and trained rows"
     assert amounts.shares({}, base) == amounts.shares(base, base) == ""

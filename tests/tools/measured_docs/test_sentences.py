@@ -72,8 +72,8 @@ def test_a_sentence_has_the_interval_of_every_verdict():
         "sst: none significant, the intervals allow -0.037 to +0.024."
     )
     assert sentence("sst", rows[5:6]) == "sst: no verdict from one seed."
-    many = [Compared(str(n), difference(n, n - 0.5, n + 0.5)) for n in range(1, 7)]
-    assert sentence("sst", many) == ("sst: higher: 6 rows, the intervals allow +0.500 to +6.500.")
+    many = [Compared(str(n), difference(n, n - 0.5, n + 0.5)) for n in range(1, 8)]
+    assert sentence("sst", many) == ("sst: higher: 7 rows, the intervals allow +0.500 to +7.500.")
     printed = [Compared("a", difference(2.0, 1.0, 3.0), 2.5)]
     assert sentence("CoLA", printed, digits=2) == (
         "CoLA: as printed: a +2.00 [+1.00, +3.00] (printed +2.50)."
