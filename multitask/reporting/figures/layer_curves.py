@@ -1,6 +1,7 @@
 """Draw the STS scores of layers: curves by layer, and the poolings per domain."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from multitask.reporting.figures import style
 from multitask.reporting.sts_json import SuiteLayers
@@ -49,7 +50,8 @@ def draw_layers(encoders: Mapping[str, Mapping[str, SuiteLayers]]) -> "style.Fig
 def _curves(axes: "style.Axes", entry: SuiteLayers, dash: str, whose: str) -> None:
     """Draw a curve per pooling; an average over layers is a horizontal line."""
     for name, (colour, marker, title) in STYLES.items():
-        values, look = entry["all"][name], {"color": colour, "linestyle": dash}
+        values = entry["all"][name]
+        look: dict[str, Any] = {"color": colour, "linestyle": dash}
         if isinstance(values, list):
             shown = 100 * style.numbers(values)
             axes.plot(shown, marker=marker, **look, **style.LOOKS["curve"], label=title + whose)
