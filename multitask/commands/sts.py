@@ -5,6 +5,7 @@ Writes sts.md and sts.json; --layers also the scores of every layer and fixed po
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from multitask.commands import arguments as shared
 from multitask.utils.paths import expand_home
@@ -31,6 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layers", action="store_true", help="also score every layer under each fixed pooling"
     )
+    parser.add_argument(
+        "--with",
+        dest="others",
+        metavar="FILE",
+        type=expand_home,
+        nargs="+",
+        default=[],
+        help="layers.json of other encoders: draw their layers too (with --layers)",
+    )
     shared.add_output(parser, "DIR", "default: RUN/scores; ./scores for an encoder")
 
 
@@ -38,7 +48,11 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.data.sts_suites import read_suites
+    from multitask.utils.errors import UserError, reading
 
+    if arguments.others and not arguments.layers:
+        raise UserError("--with draws layers of other encoders: give --layers too")
+    others = _read_layers(arguments.others)
     suites = read_suites(arguments.data, arguments.stsb)
 
     from multitask.inference.analysis.sts_by_layer import score_layers
@@ -83,10 +97,27 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.layers:
         scores = without_nan(score_layers(suites, vectors.layers))
         write_text(output / "layers.json", json.dumps({"of": vectors.weights(), "suites": scores}))
-        for name, draw in zip(FIGURES, (draw_layers, draw_domains), strict=True):
-            for ending in ("png", "svg"):
-                save_figure(draw(scores, vectors.weights()), output / f"{name}.{ending}")
+        source = vectors.weights()
+        with reading(", ".join(map(str, arguments.others))):  # damaged files lack keys
+            curves = draw_layers({source: scores, **others})
+        for ending in ("png", "svg"):
+            save_figure(curves, output / f"layers.{ending}")
+            save_figure(draw_domains(scores, source), output / f"domains.{ending}")
         print(f"written: {output / 'layers.json'}, layers.png, domains.png (and .svg)")
+
+
+def _read_layers(files: list[Path]) -> dict[str, Any]:
+    """Read what `--layers` wrote for other encoders: suites by the name of the encoder."""
+    import json
+
+    from multitask.utils.errors import reading
+
+    layers = {}
+    for file in files:
+        with reading(str(file)):
+            value = json.loads(file.read_text(encoding="utf-8"))
+            layers[value["of"]] = value["suites"]
+    return layers
 
 
 def _check_output(output: Path) -> None:

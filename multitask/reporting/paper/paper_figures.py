@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -105,7 +105,7 @@ def _column(table: PaperTable, place: int) -> list[PaperCell | None]:
 def _scores(axes: "style.Axes", table: PaperTable, place: int) -> None:
     """Draw one column: by the place of the row from left to right, or from top to bottom."""
     curve, deviations = bool(table["curve"]), table["statistic"] == "sd"
-    middle = "median" if table["statistic"] == "median" else "mean"
+    middle: Literal["median", "mean"] = "median" if table["statistic"] == "median" else "mean"
     joined = "-" if curve else "none"
     cells = [(place, cell) for place, cell in enumerate(_column(table, place)) if cell]
 
@@ -118,7 +118,7 @@ def _scores(axes: "style.Axes", table: PaperTable, place: int) -> None:
     if not deviations:
         seeds = [(row, value) for row, cell in cells for value in cell["values"]]
         draw([seed for seed in seeds if seed[1] is not None], "our seed", "one seed")
-    shown = "sd" if deviations else middle
+    shown: Literal["sd", "median", "mean"] = "sd" if deviations else middle
     ours = [(row, cell) for row, cell in cells if cell.get(shown) is not None]
     spread = None if deviations else [cell["sd"] or 0.0 for _, cell in ours]
     label = "ours: standard deviation over seeds" if deviations else f"ours: {middle} ± sd"
@@ -150,7 +150,7 @@ def draw_gains(table: PaperTable) -> "style.Figure":
     figure, axes = style.new_panel(width, 4.5)
     names = _names(list(series))
     for number, gains in enumerate(series.values()):
-        look = {
+        look: dict[str, Any] = {
             "color": style.GROUPS[number % len(style.GROUPS)],
             "marker": style.MARKERS[number % len(style.MARKERS)],
         }
@@ -197,9 +197,10 @@ def _gains(table: PaperTable, row: PaperRow) -> list[Gain]:
         if difference and rows and None not in (difference["value"], difference["low"]):
             task = column["of"] or column["task"]
             numbers = (difference["value"], difference["low"], difference["high"])
-            both = [of_row["cells"][place] for of_row in (row, base) if of_row]
-            printed = [each["printed"] if each else None for each in both]
-            paper = None if len(printed) < 2 or None in printed else printed[0] - printed[1]
+            printed = cell["printed"] if cell else None
+            other = base["cells"][place] if base else None
+            base_printed = other["printed"] if other else None
+            paper = None if printed is None or base_printed is None else printed - base_printed
             gain = Gain(task, column["title"], rows, *numbers, paper)
             gains.setdefault((task, column["cells"]), gain)
     return list(gains.values())
