@@ -310,7 +310,7 @@ def make_room(figure: "Figure") -> None:
     for _ in range(5):
         figure.draw_without_rendering()
         size, box = figure.get_size_inches(), figure.get_tightbbox()
-        over = np.maximum(0, -box.min) + np.maximum(0, box.max - size)
+        over = np.maximum(0, -np.array(box.min)) + np.maximum(0, box.max - size)
         shown = [axes for axes in figure.axes if axes.get_visible()]
         lowest = min(axes.get_position().height for axes in shown) * size[1]
         lines = len({round(axes.get_position().y0, 3) for axes in shown})

@@ -1,6 +1,6 @@
 """How our runs of a paper's table were trained, and where the paper's were not."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from multitask.config.run_directory import RunDirectory
@@ -71,14 +71,14 @@ def setting_notes(table: PaperTable) -> list[str]:
 
 def _unlike(table: PaperTable) -> list[str]:
     """List the parts of the paper's setting that some run of ours does not have."""
-    theirs = table.get("paper") or {}
+    theirs: Mapping[str, object] = table.get("paper") or {}
     others = []
     for name, way in WAYS.items():
         want = theirs.get("rows" if name == ROWS else name)
         if want is None:
             continue
         if want == "all":  # that is, neither `max_rows` nor `training.holdout` takes some away
-            have = {
+            have: set[object] = {
                 "all" if _training(cell).get("all_rows", True) else "cut" for cell in _cells(table)
             }
         else:

@@ -112,7 +112,7 @@ def _scores(axes: "style.Axes", table: PaperTable, place: int) -> None:
     def draw(points: Sequence[tuple[int, float]], look: str, label: str, **more: Any) -> None:
         by_place, scores = ([point[axis] for point in points] for axis in (0, 1))
         both = (by_place, scores) if curve else (scores, by_place)
-        method = axes.errorbar if "ours" in look else axes.plot
+        method: Any = axes.errorbar if look == "ours" else axes.plot
         method(*both, **style.LOOKS[look], label=label, **more)
 
     if not deviations:

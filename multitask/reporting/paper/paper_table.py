@@ -222,7 +222,9 @@ def _in_points(difference: Difference | None) -> Difference | None:
 
 def _paper_keys(layout: Layout) -> PaperSetting | None:
     paper = layout.paper
-    return paper and {
+    if paper is None:
+        return None
+    return {
         "encoder": paper.encoder,
         "rows": paper.rows,
         "epochs": paper.epochs,
