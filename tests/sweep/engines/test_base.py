@@ -1,17 +1,21 @@
 """The contract of every engine of the registry: one grid, four runs, a stand-in for training."""
 
 import ast
+import os
+import random
 import re
 import signal
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from multitask.config.registry import imported
 from multitask.sweep.engines.base import ENGINES
-from tests.support import trained_grid
+from tests.support import engine_kills, trained_grid
 from tests.support.fake_sweep import ALL, alive, background, log_of, processes_of, starts, until
 
 SUBMIT = """
@@ -35,6 +39,9 @@ while engine.running():
 engine.close()
 print([running, codes])
 """
+
+KILLS = int(os.environ.get("KILLS", "0"))
+LONGEST = 900.0  # seconds for a grid that is killed
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +143,45 @@ def test_after_kill_9_runs_save_or_go_on_in_the_engines_queue(engine, grid, monk
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said
     assert [len(starts(*run)) for run in ALL] == ([1] * 4 if queues else [2, 2, 1, 1])
+
+
+@pytest.mark.slow
+def test_grids_that_are_killed_at_random_end_complete(engine, tmp_path, tiny_encoder, course_files):
+    """Every grid has the numbers of one that nobody killed; no run has two processes.
+
+    ``KILLS=20 make test-engines`` kills twenty times per engine. Without it, only ``local`` is
+    tried, with three kills.
+    """
+    number = KILLS or 3 * (engine == "local")
+    if number == 0:
+        pytest.skip("takes minutes: KILLS=20 asks for it")
+    draw = random.Random(engine)
+    queues = imported(ENGINES[engine]).queues
+    kinds = ["sweep", "run", *(["requeue"] if queues else []), *(["worker"] * (engine == "ray"))]
+    trained_grid.write_grid(tmp_path, tiny_encoder, course_files, epochs=20)
+    trained_grid.train(tmp_path, "local", "whole")
+    killed: Counter[str] = Counter()
+    grids = 0
+    while killed.total() < number:
+        grids += 1
+        output = tmp_path / f"killed-{grids}"
+        sweep = trained_grid.start(tmp_path, engine, output.name)
+        latest = time.monotonic() + LONGEST
+        with engine_kills.watched(output) as most:
+            while sweep.poll() != 0:
+                assert time.monotonic() < latest, f"grid {grids} does not end; killed: {killed}"
+                if sweep.poll() is not None:  # killed, or a run was killed too often
+                    sweep.communicate()
+                    sweep = trained_grid.start(tmp_path, engine, output.name)
+                time.sleep(draw.uniform(0.5, 6))
+                if queues:
+                    engine_kills.hurry(output)
+                kind = kinds[killed.total() % len(kinds)]
+                if killed.total() < number and sweep.poll() is None:
+                    killed[kind] += engine_kills.strike(kind, sweep, output)
+        sweep.communicate()
+        assert trained_grid.numbers(tmp_path, output.name) == trained_grid.numbers(
+            tmp_path, "whole"
+        )
+        assert len(most) == 6 and set(most.values()) == {1}
+    print(f"{engine}: {grids} grids, killed: {dict(killed)}")

@@ -154,4 +154,6 @@ def test_every_page_with_a_grid_or_a_papers_table_has_its_sentences():
     asked = "\n".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
     for folder in (grid_tables.GRIDS, grid_tables.PAPERS):
         for file in folder.glob("*.json"):
-            assert f"<!-- measured: says {folder.name}/{file.stem} -->" in asked, file.name
+            name = f"{folder.name}/{file.stem}"
+            if says(name):  # not of a table of standard deviations
+                assert f"<!-- measured: says {name} -->" in asked, file.name

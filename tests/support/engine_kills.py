@@ -1,28 +1,13 @@
-"""SIGKILL at random moments: every grid ends complete, with the numbers of an undisturbed one.
-
-The sweep is killed, a run, a worker of Ray, or SLURM queues a run again. ``KILLS=20 make
-test-engines`` kills twenty times per engine; without it only ``local`` is tried, with three kills.
-"""
+"""SIGKILL for a sweep, one of its runs or a worker of Ray; SLURM queues runs again."""
 
 import os
-import random
 import stat
 import subprocess
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
-
-from multitask.config.registry import imported
-from multitask.sweep.engines.base import ENGINES
-from tests.support import trained_grid
-
-KILLS = int(os.environ.get("KILLS", "0"))
-LONGEST = 900.0  # seconds for a grid
 
 
 def parent(process: int) -> int:
@@ -106,40 +91,3 @@ def strike(kind: str, sweep: subprocess.Popen[str], output: Path) -> bool:
     except (FileNotFoundError, ProcessLookupError):  # it has just ended
         return False
     return bool(victims)
-
-
-@pytest.mark.slow
-def test_grids_that_are_killed_at_random_end_complete(engine, tmp_path, tiny_encoder, course_files):
-    number = KILLS or 3 * (engine == "local")
-    if number == 0:
-        pytest.skip("takes minutes: KILLS=20 asks for it")
-    draw = random.Random(engine)
-    queues = imported(ENGINES[engine]).queues
-    kinds = ["sweep", "run", *(["requeue"] if queues else []), *(["worker"] * (engine == "ray"))]
-    trained_grid.write_grid(tmp_path, tiny_encoder, course_files, epochs=20)
-    trained_grid.train(tmp_path, "local", "whole")
-    killed: Counter[str] = Counter()
-    grids = 0
-    while killed.total() < number:
-        grids += 1
-        output = tmp_path / f"killed-{grids}"
-        sweep = trained_grid.start(tmp_path, engine, output.name)
-        until = time.monotonic() + LONGEST
-        with watched(output) as most:
-            while sweep.poll() != 0:
-                assert time.monotonic() < until, f"grid {grids} does not end; killed: {killed}"
-                if sweep.poll() is not None:  # killed, or a run was killed too often
-                    sweep.communicate()
-                    sweep = trained_grid.start(tmp_path, engine, output.name)
-                time.sleep(draw.uniform(0.5, 6))
-                if queues:
-                    hurry(output)
-                kind = kinds[killed.total() % len(kinds)]
-                if killed.total() < number and sweep.poll() is None:
-                    killed[kind] += strike(kind, sweep, output)
-        sweep.communicate()
-        assert trained_grid.numbers(tmp_path, output.name) == trained_grid.numbers(
-            tmp_path, "whole"
-        )
-        assert len(most) == 6 and set(most.values()) == {1}
-    print(f"{engine}: {grids} grids, killed: {dict(killed)}")
