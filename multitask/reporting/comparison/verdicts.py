@@ -60,7 +60,8 @@ def verdict(
     """Return the verdict about a difference: against ``printed`` if there is one, else against 0.
 
     Against 0 it is ``EQUAL`` if the interval is within ``margin`` on both sides of 0. A printed 0
-    has no verdict: every interval around it would agree.
+    has no verdict: every interval around it would agree. A margin says nothing against a printed
+    difference.
     """
     if difference["p_holm"] is None:
         return ONE_SEED
@@ -134,7 +135,7 @@ def sentence(
     column: str, rows: Sequence[Compared], *, digits: int = 3, margin: float | None = None
 ) -> str:
     """Say the verdicts of a column's rows, such as ``sst: none significant, ...``."""
-    own = [row for row in rows if not _is_baseline(row)]
+    own = [row for row in rows if not of_the_baseline(row)]
     parts = []
     for word in (*CLEAR, *OPEN, *NONE):
         found = [row for row in own if verdict(row.difference, row.printed, margin) == word]
@@ -152,7 +153,7 @@ def sentence(
     return f"{column}: {'; '.join(parts)}."
 
 
-def _is_baseline(row: Compared) -> bool:
+def of_the_baseline(row: Compared) -> bool:
     """Return True if the row has the baseline's predictions, as rows of a probe grid have."""
     difference = row.difference
     return difference["value"] == difference["low"] == difference["high"] == 0
@@ -163,12 +164,12 @@ def _word(word: str, margin: float | None) -> str:
 
 
 def _details(rows: Sequence[Compared], digits: int) -> str:
-    """Write each difference with its interval; rows with the same predictions are one."""
-    groups: dict[str, list[Compared]] = {}
+    """Write each difference with its interval; rows that differ in nothing else are one."""
+    groups: dict[tuple[object, ...], list[Compared]] = {}
     for row in rows:
-        groups.setdefault(str(row.difference), []).append(row)
+        groups.setdefault((str(row.difference), row.printed, row.trained), []).append(row)
     if len(groups) > NAMED:
-        return f"{_count(len(rows))}, {_allow(rows, digits)}"
+        return f"{_count(len(rows))}, {_allow(rows, digits)}{_printed(rows, digits)}"
     return ", ".join(_detail(group, digits) for group in groups.values())
 
 
@@ -185,13 +186,19 @@ def _detail(rows: Sequence[Compared], digits: int) -> str:
 
 def _range(word: str, rows: Sequence[Compared], names: str, digits: int) -> str:
     """Write what the intervals of rows without a clear verdict allow; ``names`` is "" for all."""
-    text = _allow(rows, digits)
-    if printed := [row.printed for row in rows if row.printed is not None]:
-        ends = [signed(end, digits) for end in (min(printed), max(printed))]
-        text += f" (printed {' to '.join(dict.fromkeys(ends))})"
+    text = _allow(rows, digits) + _printed(rows, digits)
     if names:
         return f"{word}: {names}, {text}"
     return f"{'none significant' if word == NOT_SIGNIFICANT else word}, {text}"
+
+
+def _printed(rows: Sequence[Compared], digits: int) -> str:
+    """Write the range of the printed differences; "" without any."""
+    printed = [row.printed for row in rows if row.printed is not None]
+    if not printed:
+        return ""
+    ends = [signed(end, digits) for end in (min(printed), max(printed))]
+    return f" (printed {' to '.join(dict.fromkeys(ends))})"
 
 
 def _allow(rows: Sequence[Compared], digits: int) -> str:

@@ -1,4 +1,4 @@
-"""The figures of a paper's table: scores with their spread, gains beside the paper's, a curve."""
+"""The figures of a paper's table: scores with their spread, gains next to the paper's, a curve."""
 
 import itertools
 from collections.abc import Sequence

@@ -2,12 +2,13 @@
 """Say in words what the differences of a paper's table show, next to the printed ones."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from multitask.reporting.comparison.amounts import shares
 from multitask.reporting.comparison.verdicts import (
     Compared,
     column_sentences,
+    of_the_baseline,
     unequal_training,
     verdict,
 )
@@ -26,11 +27,31 @@ def paper_verdicts(table: PaperTable) -> list[str]:
         column["title"]: list(_compared(table, base["cells"][place], place))
         for place, column in enumerate(table["columns"])
     }
-    title = table["baseline_title"]
+    title = _name(table, table["baseline_title"])
     lines = column_sentences(title, columns, digits=2, margin=table.get("margin"))
     every = [row for rows in columns.values() for row in rows]
-    trained = {row.row: row.trained for row in every}
-    return [*lines, *_counts(every), *unequal_training(title, trained)] if lines else []
+    return [*lines, *_counts(every), *unequal_training(title, _trained(columns))] if lines else []
+
+
+def _name(table: PaperTable, title: str) -> str:
+    """Return a row's name; those of a curve are values of a key, such as ``k = 1``."""
+    return f"{table['curve']} = {title}" if table["curve"] else title
+
+
+def _trained(columns: Mapping[str, Sequence[Compared]]) -> dict[str, str]:
+    """Return how the training of each row differs; with the columns, if it differs in some only."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for column, rows in columns.items():
+        for row in rows:
+            found.setdefault(row.row, {}).setdefault(row.trained, []).append(column)
+    return {
+        row: "; ".join(
+            share if len(ways) == 1 else f"{share} for {', '.join(titles)}"
+            for share, titles in ways.items()
+            if share
+        )
+        for row, ways in found.items()
+    }
 
 
 def _compared(table: PaperTable, base: PaperCell | None, place: int) -> Iterator[Compared]:
@@ -43,12 +64,17 @@ def _compared(table: PaperTable, base: PaperCell | None, place: int) -> Iterator
         printed, other = cell["printed"], base["printed"]
         # 55.32 - 53.59 is 1.73 in decimals, and 1.7300000000000004 in floats
         apart = None if printed is None or other is None else round(printed - other, 6)
-        yield Compared(row["title"], difference, apart, shares(cell, base))
+        yield Compared(_name(table, row["title"]), difference, apart, shares(cell, base))
 
 
 def _counts(rows: list[Compared]) -> list[str]:
     """Count the verdicts about printed differences: one line, or none."""
     against = [row for row in rows if row.printed is not None]
-    counts = Counter(verdict(row.difference, row.printed) for row in against)
+    counts = Counter(
+        "the baseline's predictions"
+        if of_the_baseline(row)
+        else verdict(row.difference, row.printed)
+        for row in against
+    )
     words = ", ".join(f"{count} {word}" for word, count in counts.most_common())
     return [f"Of {len(against)} printed differences: {words}."] if against else []

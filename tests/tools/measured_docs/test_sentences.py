@@ -78,6 +78,12 @@ def test_a_sentence_has_the_interval_of_every_verdict():
     assert sentence("CoLA", printed, digits=2) == (
         "CoLA: as printed: a +2.00 [+1.00, +3.00] (printed +2.50)."
     )
+    same = difference(2.0, 1.0, 3.0)
+    printed = [Compared("a", same, 1.0), Compared("b", same, 2.5)]
+    assert sentence("CoLA", printed, digits=2) == (
+        "CoLA: as printed: a +2.00 [+1.00, +3.00] (printed +1.00), "
+        "b +2.00 [+1.00, +3.00] (printed +2.50)."
+    )
     within = [Compared("a", difference(0.0, -0.002, 0.004, 1.0))]
     assert sentence("sst", within, margin=0.01) == (
         "sst: equal within 0.01: a +0.000 [-0.002, +0.004]."
@@ -118,13 +124,26 @@ def test_a_changed_number_of_a_papers_table_changes_its_sentence():
     assert f"cannot tell: AVG_All attention, CLS_All + AVG_All attention, {last}" in after
     assert "1 smaller than printed" in before and "smaller" not in after
     assert paper_verdicts(saved | {"statistic": "sd"}) == []
+    assert paper_verdicts(saved | {"curve": "k"})[0].startswith("Compared with k = ")
+
+
+def test_a_papers_rows_that_were_trained_unlike_the_baseline_in_one_column():
+    saved = json.loads((grid_tables.PAPERS / "minibert_table2.json").read_text())["table"]
+    row = next(row for row in saved["rows"] if row["title"] == "Original PALs")
+    row["cells"][0] |= {"updates": 423}
+    (line,) = (line for line in paper_verdicts(saved) if line.startswith("Not trained like"))
+    assert "Original PALs (50 % of the updates for SST-5 Acc.)" in line
+    assert "MultiTask BERT (33 % of the updates)" in line
+    row["cells"][1]["difference"] |= {"value": 0.0, "low": 0.0, "high": 0.0}
+    (line,) = (line for line in paper_verdicts(saved) if line.startswith("Of 15"))
+    assert "1 the baseline's predictions" in line
 
 
 # Words that say how a comparison ended; `says` has the sentences that may.
 VERDICT = re.compile(
     r"\b(?:gain|help|repeat|better|equal|cost|significan)\w*|\bnot\s+see\b", re.IGNORECASE
 )
-COMPARED = {"grid", "scores", "paired", "minibert", "paper", "ours", "lines", "written"}
+COMPARED = {"grid", "scores", "paired", "paper", "ours", "lines", "written"}
 
 
 def verdicts_in_prose(text: str) -> list[str]:
