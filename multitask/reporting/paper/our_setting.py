@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
@@ -29,15 +30,27 @@ WAYS: dict[str, Way] = {
 def training_of(run: Path, report: RunReport, task: str) -> Training:
     """Return what a run was trained with; ``task`` is the one that is scored."""
     tree = load_tree(RunDirectory(run).config) if RunDirectory(run).config.is_file() else None
-    config = tree.value if tree else {}
+    config: dict[str, Any] = tree.value if tree else {}
     trained = _trained_tasks(report, task)
     cut = [config.get("tasks", {}).get(name, {}).get("max_rows") for name in trained]
-    training = config.get("training", {})
     return {
         "encoder": config.get("encoder", {}).get("name"),
-        "epochs": training.get("epochs"),
-        "all_rows": not (any(cut) or training.get("holdout")),
+        "epochs": _epochs(config, trained),
+        "all_rows": not (any(cut) or config.get("training", {}).get("holdout")),
     }
+
+
+def _epochs(config: Mapping[str, Any], trained: Sequence[str]) -> int | None:
+    """Add the epochs of the stages that train some of the tasks.
+
+    Returns None if they are unknown, or if `max_steps` may have ended one of these stages early.
+    """
+    training = config.get("training", {})
+    every = config.get("stages") or [{}]
+    stages = [entry for entry in every if set(trained) & set(entry.get("tasks") or trained)]
+    epochs = [entry.get("epochs") or training.get("epochs") for entry in stages]
+    bounded = any(entry.get("max_steps") for entry in (training, *stages))
+    return None if bounded or not epochs or None in epochs else sum(epochs)
 
 
 def trained_rows(report: RunReport, task: str) -> int | None:

@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from multitask.config.saved.report_model import RunReport
 from multitask.reporting.paper import paper_files
 from multitask.reporting.paper.layout import Layout
-from multitask.reporting.paper.our_setting import trained_rows
+from multitask.reporting.paper.our_setting import trained_rows, training_of
 from multitask.reporting.paper.paper_table import paper_table
-from tests.support.fabricated_run import write_run
+from tests.support.fabricated_run import edited, write_run
 
 LAYOUT = {
     "title": "T",
@@ -68,3 +69,43 @@ def test_a_task_that_is_only_scored_has_the_rows_that_were_trained(run):
     both = report.with_tasks({"sst": trained, "sts": other})
     assert trained_rows(both, "sts") == trained_rows(both, "sst") == rows != 6040
     assert trained_rows(report.with_tasks({"sts": other}), "sts") == 6040  # nothing was trained
+
+
+def run_with(folder: Path, tasks: dict | None = None, **config: object) -> Path:
+    """Write a run of sst and sts with these keys in its config, those of a task added to it."""
+    write_run(folder, rows=40, seed=1, only=("sst", "sts"), **config)
+    file = folder / "config.yaml"
+    tree = yaml.safe_load(file.read_text())
+    for task, keys in (tasks or {}).items():
+        tree["tasks"][task] |= keys
+    file.write_text(yaml.safe_dump(tree))
+    return folder
+
+
+def setting_of(run: Path, task: str) -> dict[str, object]:
+    report = RunReport.model_validate(json.loads((run / "report.json").read_text()))
+    return training_of(run, report, task)
+
+
+STAGES = [{"epochs": 5, "tasks": ["sst"]}, {"tasks": ["sts"]}, {"epochs": 1, "tasks": None}]
+
+
+@pytest.mark.parametrize(
+    ("config", "epochs"),
+    [
+        ({}, (3, 3)),
+        ({"stages": STAGES}, (5 + 1, 3 + 1)),
+        ({"stages": [*STAGES, {"tasks": ["sts"], "max_steps": 9}]}, (5 + 1, None)),
+        ({"stages": STAGES, "training": {"epochs": 3, "max_steps": 9}}, (None, None)),
+        ({"training": {}}, (None, None)),
+    ],
+)
+def test_epochs_are_those_of_the_stages_that_train_the_task(config, epochs, tmp_path):
+    run = run_with(tmp_path / "run", **{"training": {"epochs": 3}, **config})
+    assert tuple(setting_of(run, task)["epochs"] for task in ("sst", "sts")) == epochs
+
+
+def test_a_task_that_is_only_scored_has_the_epochs_of_the_trained_ones(tmp_path):
+    run = run_with(tmp_path / "run", stages=STAGES, training={"epochs": 3})
+    edited(run, lambda report: report["tasks"]["sts"]["turns"].update(trained=0))
+    assert setting_of(run, "sts")["epochs"] == 5 + 1
