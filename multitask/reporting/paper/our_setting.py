@@ -32,11 +32,11 @@ def training_of(run: Path, report: RunReport, task: str) -> Training:
     tree = load_tree(RunDirectory(run).config) if RunDirectory(run).config.is_file() else None
     config: dict[str, Any] = tree.value if tree else {}
     trained = _trained_tasks(report, task)
-    cut = [config.get("tasks", {}).get(name, {}).get("max_rows") for name in trained]
+    held = bool(config.get("training", {}).get("holdout"))
     return {
         "encoder": config.get("encoder", {}).get("name"),
         "epochs": _epochs(config, trained),
-        "all_rows": not (any(cut) or config.get("training", {}).get("holdout")),
+        "all_rows": not (held or any(_is_cut(config, report, name) for name in trained)),
     }
 
 
@@ -51,6 +51,25 @@ def _epochs(config: Mapping[str, Any], trained: Sequence[str]) -> int | None:
     epochs = [entry.get("epochs") or training.get("epochs") for entry in stages]
     bounded = any(entry.get("max_steps") for entry in (training, *stages))
     return None if bounded or not epochs or None in epochs else sum(epochs)
+
+
+def _is_cut(config: Mapping[str, Any], report: RunReport, task: str) -> bool:
+    """Return True if `max_rows` or `dev_share` took training rows away from a task.
+
+    A `max_rows` larger than the rows there are takes none away. Where a task trains on the rows or
+    texts of others, the keys of those count too.
+    """
+    tasks = config.get("tasks", {})
+    data = tasks.get(task, {}).get("data") or {}
+    for name in (task, data.get("same_rows_as"), *(data.get("texts_of") or [])):
+        entry = tasks.get(name, {})
+        train = report.tasks[name].data.get("train") if name in report.tasks else None
+        most = entry.get("max_rows")
+        if most and (train is None or train.rows >= most):
+            return True
+        if (entry.get("data") or {}).get("dev_share"):
+            return True
+    return False
 
 
 def trained_rows(report: RunReport, task: str) -> int | None:
@@ -90,7 +109,7 @@ def _unlike(table: PaperTable) -> list[str]:
         want = theirs.get("rows" if name == ROWS else name)
         if want is None:
             continue
-        if want == "all":  # that is, neither `max_rows` nor `training.holdout` takes some away
+        if want == "all":  # that is, nothing takes some away: see `Training`
             have: set[object] = {
                 "all" if _training(cell).get("all_rows", True) else "cut" for cell in _cells(table)
             }

@@ -109,3 +109,26 @@ def test_a_task_that_is_only_scored_has_the_epochs_of_the_trained_ones(tmp_path)
     run = run_with(tmp_path / "run", stages=STAGES, training={"epochs": 3})
     edited(run, lambda report: report["tasks"]["sts"]["turns"].update(trained=0))
     assert setting_of(run, "sts")["epochs"] == 5 + 1
+
+
+ROWS = 8544  # of train, as the report says
+
+
+@pytest.mark.parametrize(
+    ("tasks", "config", "every"),
+    [
+        ({}, {}, True),
+        ({"sst": {"max_rows": ROWS}}, {}, False),
+        ({"sst": {"max_rows": ROWS + 1}}, {}, True),
+        ({"sts": {"max_rows": ROWS}}, {}, True),  # another task's
+        ({"sst": {"data": {"dev_share": 0.1}}}, {}, False),
+        ({"sst": {"data": {"texts_of": ["sts"]}}, "sts": {"max_rows": ROWS}}, {}, False),
+        ({"sst": {"data": {"same_rows_as": "sts"}}, "sts": {"max_rows": ROWS}}, {}, False),
+        ({}, {"training": {"holdout": 0.1}}, False),
+    ],
+)
+def test_rows_are_all_if_no_key_took_some_away(tasks, config, every, tmp_path):
+    run = run_with(tmp_path / "base-1", tasks, **config)
+    assert setting_of(run, "sst")["all_rows"] is every
+    warned = "the paper has another setting than ours: training rows all." in notes(run, rows="all")
+    assert warned is not every
