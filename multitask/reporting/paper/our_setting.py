@@ -141,11 +141,12 @@ def _by_column(table: PaperTable, way: Way) -> str:
 
 def _listed(values: Sequence[object]) -> str:
     distinct = list(dict.fromkeys(values))
-    if len(distinct) > 2:
-        numbers = [value for value in distinct if isinstance(value, int | float)]
-        distinct = [min(numbers), "to", max(numbers)] if numbers else distinct
-        return " ".join(map(_number, distinct))
-    return " or ".join(map(_number, distinct))
+    if len(distinct) <= 2:
+        return " or ".join(map(_number, distinct))
+    numbers = [value for value in distinct if isinstance(value, int | float)]
+    if numbers:
+        return f"{_number(min(numbers))} to {_number(max(numbers))}"
+    return ", ".join(map(_number, distinct))
 
 
 def _number(value: object) -> str:

@@ -132,3 +132,22 @@ def test_rows_are_all_if_no_key_took_some_away(tasks, config, every, tmp_path):
     assert setting_of(run, "sst")["all_rows"] is every
     warned = "the paper has another setting than ours: training rows all." in notes(run, rows="all")
     assert warned is not every
+
+
+def table_of(folder: Path, encoders: list[str]) -> str:
+    """Write a run per encoder, each a row; return the line on our setting."""
+    runs = {}
+    for encoder in encoders:
+        run = run_with(folder / f"{encoder}-1", encoder={"name": encoder}, training={"epochs": 4})
+        runs[encoder] = [[run]]
+    layout = Layout.model_validate(LAYOUT)
+    page = paper_files.paper_markdown(paper_table(layout, runs, resamples=20))
+    (line,) = [line for line in page.splitlines() if line.startswith("- Our runs:")]
+    return line
+
+
+@pytest.mark.parametrize(
+    ("encoders", "said"), [(["a"], "a"), (["a", "b"], "a or b"), (["a", "b", "c"], "a, b, c")]
+)
+def test_encoders_are_listed(encoders, said, tmp_path):
+    assert table_of(tmp_path, encoders).startswith(f"- Our runs: encoder {said}; ")
