@@ -23,7 +23,8 @@ LAYOUT = {
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
     run = tmp_path_factory.mktemp("runs") / "base-1"
-    write_run(run, rows=40, seed=1, only=("sst",))
+    config = {"encoder": {"name": "packaged-minilm"}, "training": {"epochs": 4}}
+    write_run(run, rows=40, seed=1, only=("sst",), **config)
     return run
 
 
@@ -37,7 +38,7 @@ def test_encoder_rows_updates_and_seeds_of_ours_are_named(run):
     report = json.loads((run / "report.json").read_text())
     (line,) = [line for line in notes(run).splitlines() if line.startswith("- Our runs:")]
     rows = report["tasks"]["sst"]["data"]["train"]["rows"]
-    assert f"training rows {rows:,}; " in line
+    assert f"encoder packaged-minilm; training rows {rows:,}; epochs 4; " in line
     assert f"updates {report['steps']['done']:,}; seeds 1." in line
 
 
@@ -48,6 +49,11 @@ def test_encoder_rows_updates_and_seeds_of_ours_are_named(run):
         ({"seeds": 1}, None),
         ({"seeds": 3}, "seeds 3"),
         ({"rows": 67}, "training rows 67"),
+        ({"rows": "all"}, None),
+        ({"encoder": "packaged-minilm", "epochs": 4}, None),
+        ({"encoder": "bert-base-uncased"}, "encoder bert-base-uncased"),
+        ({"epochs": 10}, "epochs 10"),
+        ({"encoder": "bert-base-uncased", "epochs": 10}, "encoder bert-base-uncased; epochs 10"),
     ],
 )
 def test_a_warning_says_where_the_paper_has_another_setting(paper, said, run):
