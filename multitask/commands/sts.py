@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.data.sts_suites import read_suites
-    from multitask.utils.errors import UserError, reading
+    from multitask.utils.errors import UserError
 
     if arguments.others and not arguments.layers:
         raise UserError("--with draws layers of other encoders: give --layers too")
@@ -67,6 +67,10 @@ def run(arguments: argparse.Namespace) -> None:
     vectors = open_vectors(
         arguments.run, task=arguments.task, pooling=arguments.pooling, overrides=arguments.overrides
     )
+    source = vectors.weights()
+    if source in others:
+        message = f"--with: a file is of {source!r}, which is scored now: leave it out"
+        raise UserError(f"{message}, or change its `of` to another name")
     training, selecting = vectors.known_rows()
     output = arguments.output or vectors.scores_directory
     _check_output(output)
@@ -96,10 +100,8 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"written: {output / 'sts.md'}, sts.json")
     if arguments.layers:
         scores = without_nan(score_layers(suites, vectors.layers))
-        write_text(output / "layers.json", json.dumps({"of": vectors.weights(), "suites": scores}))
-        source = vectors.weights()
-        with reading(", ".join(map(str, arguments.others))):  # damaged files lack keys
-            curves = draw_layers({source: scores, **others})
+        write_text(output / "layers.json", json.dumps({"of": source, "suites": scores}))
+        curves = draw_layers({source: scores, **others})
         for ending in ("png", "svg"):
             save_figure(curves, output / f"layers.{ending}")
             save_figure(draw_domains(scores, source), output / f"domains.{ending}")
@@ -107,16 +109,22 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _read_layers(files: list[Path]) -> dict[str, Any]:
-    """Read what `--layers` wrote for other encoders: suites by the name of the encoder."""
-    import json
+    """Read what `--layers` wrote for other encoders: suites by the name of the encoder.
 
-    from multitask.utils.errors import reading
+    Raises UserError for a file that is damaged, or of an encoder that another file has too.
+    """
+    from multitask.config.saved.base import read_saved
+    from multitask.reporting.sts_json import SavedLayers
+    from multitask.utils.errors import UserError
 
-    layers = {}
+    layers: dict[str, Any] = {}
     for file in files:
-        with reading(str(file)):
-            value = json.loads(file.read_text(encoding="utf-8"))
-            layers[value["of"]] = value["suites"]
+        advice = "give a layers.json that `sts --layers` wrote"
+        saved = read_saved(file, SavedLayers, f": damaged: {{}}; {advice}")
+        if saved.of in layers:
+            message = f"--with: {file} is of {saved.of!r}, as another file is: leave one out"
+            raise UserError(f"{message}, or change the `of` of one")
+        layers[saved.of] = saved.model_dump(by_alias=True)["suites"]
     return layers
 
 

@@ -115,7 +115,10 @@ def _check_schedule_power(config: Config) -> None:
     powers.append((("training", "schedule_power"), training.schedule_power, schedules))
     for path, power, used in powers:
         if power not in (None, 1) and "polynomial" not in used:
-            message = f"a {used[0]} schedule has no power: set `schedule: polynomial`"
+            schedule = used[0] if path[0] == "stages" else training.schedule
+            message = f"a {schedule} schedule has no power: set `schedule: polynomial`"
+            if path[0] == "training" and stages and all(stage.schedule for stage in stages):
+                message = "no stage has a polynomial schedule: set it in one, or leave this out"
             raise config.error(path, message)
 
 

@@ -43,11 +43,28 @@ def _task(config: Config, task: str, numbers: dict[str, str]) -> Iterator[str]:
             yield f"{node}_pooling --> {_part(node, 'projection', entry.projection)}"
         if entry.eval_pooling is not None:
             yield f"{source} -.-> {_part(node, 'eval_pooling', entry.eval_pooling)}"
-            yield f"{node}_eval_pooling -.-> {node}_head"
-    projected = config.tasks[_owner(config, task)].projection is not None
-    last = "projection" if projected else "pooling"
-    yield f"{owner}_{last} --> {_part(node, 'head', entry.head)}"
+    head = _part(node, "head", entry.head)
+    for arrow, part in _arrows(config, task):
+        yield f"{owner}_{part} {arrow} {head}"
+        head = f"{node}_head"
     yield f"{node}_head --> {_end(config, task, node)}"
+
+
+def _arrows(config: Config, task: str) -> Iterator[tuple[str, str]]:
+    """Yield the arrows into a task's head, each with the part that it comes from.
+
+    A dotted one is for scores on vectors of another part than in training (see ``TaskModule``).
+    """
+    owner = config.tasks[_owner(config, task)]
+    scored = None
+    if owner.eval_pooling is not None:
+        scored = "eval_pooling"
+    elif owner.projection is not None and owner.head.options.get("mlp_only_train"):
+        scored = "pooling"
+    if scored is None or task in config.trained_tasks():
+        yield "-->", "pooling" if owner.projection is None else "projection"
+    if scored is not None:
+        yield "-.->", scored
 
 
 def _owner(config: Config, task: str) -> str:
@@ -63,9 +80,9 @@ def _part(node: str, key: str, choice: Choice) -> str:
 
 
 def _end(config: Config, task: str, node: str) -> str:
-    """Return the last node of a task: its loss, or its scores if it is never trained."""
+    """Return the last node of a task: its loss, or its scores if no stage trains it."""
     entry = config.tasks[task]
-    if entry.only_scored:
+    if task not in config.trained_tasks():
         return f"{node}_scores([{_label(f'scores of {task}')}])"
     parts = [f"loss of {task}"]
     if entry.loss_weight != 1:

@@ -7,6 +7,10 @@ An undefined score is NaN, and null in the files.
 from collections.abc import Mapping
 from typing import TypedDict
 
+from pydantic import Field
+
+from multitask.config.saved.base import Saved, Score
+
 
 class Correlations(TypedDict):
     spearman: float
@@ -70,3 +74,23 @@ LayerScores = Mapping[str, list[float | None] | float | None]
 class SuiteLayers(TypedDict):
     all: LayerScores
     subsets: dict[str, LayerScores]
+
+
+class SavedCurves(Saved):
+    """The scores that ``layers.png`` draws of a suite, as read from a file."""
+
+    cls: list[Score]
+    mean: list[Score]
+    max: list[Score]
+    first_last: Score = Field(alias="first-last mean")
+
+
+class SavedSuite(Saved):
+    all: SavedCurves
+
+
+class SavedLayers(Saved):
+    """A ``layers.json``: the name of the weights, and their scores by suite."""
+
+    of: str
+    suites: dict[str, SavedSuite]

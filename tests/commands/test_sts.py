@@ -152,3 +152,58 @@ def test_a_pooling_in_place_of_the_tasks_own_keeps_its_weights(run_copy, suites)
 def test_bad_input_is_one_line(arguments, message, tiny_run, tiny_encoder, suites, capsys):
     names = {"RUN": str(tiny_run), "TINY": str(tiny_encoder), "DATA": str(suites)}
     assert message in complaint(capsys, *(names.get(word, word) for word in arguments))
+
+
+CURVES = {"cls": [None, 0.5], "mean": [0.1, 0.6], "max": [0.1, 0.2], "first-last mean": 0.4}
+LAYERS = {"of": "other", "suites": {"STS12": {"all": CURVES, "subsets": {"MSRpar": CURVES}}}}
+
+
+def without(key: str) -> dict:
+    return {name: value for name, value in CURVES.items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (["{"], "0.json: damaged: Expecting property name"),
+        ([{"suites": {}}], "0.json: damaged: it has no of; give a layers.json that `sts --layers`"),
+        ([{"of": "other"}], "0.json: damaged: it has no suites"),
+        ([{"of": "other", "suites": {"STS12": {}}}], "it has no suites.STS12.all"),
+        ([{"of": "other", "suites": {"STS12": {"all": without("max")}}}], "STS12.all.max"),
+        (
+            [{"of": "other", "suites": {"STS12": {"all": without("first-last mean")}}}],
+            "it has no suites.STS12.all.first-last mean",
+        ),
+        ([{"of": "other", "suites": {"STS12": {"all": {**CURVES, "cls": 3}}}}], "STS12.all.cls"),
+        ([LAYERS, LAYERS], "1.json is of 'other', as another file is: leave one out, or change"),
+        ([{**LAYERS, "of": "TINY"}], "a file is of 'TINY', which is scored now: leave it out"),
+    ],
+)
+def test_other_layers_are_checked_before_anything_is_encoded(
+    contents, message, tiny_encoder, suites, tmp_path, capsys, monkeypatch
+):
+    files = []
+    for number, content in enumerate(contents):
+        text = content if isinstance(content, str) else json.dumps(content)
+        files.append(tmp_path / f"{number}.json")
+        files[-1].write_text(text.replace("TINY", str(tiny_encoder)))
+    monkeypatch.setattr("multitask.inference.sts_scores.score_suites", lambda *_: pytest.fail())
+    out = tmp_path / "out"
+    given = (tiny_encoder, "--data", suites, "--output", out, "--layers", "--with", *files)
+    assert message.replace("TINY", str(tiny_encoder)) in complaint(capsys, *given)
+    assert not out.exists()
+
+
+def test_layers_of_another_encoder_are_drawn_too(tiny_encoder, suites, tmp_path, monkeypatch):
+    from multitask.reporting.figures import layer_curves
+
+    file, drawn = tmp_path / "layers.json", []
+    file.write_text(json.dumps(LAYERS))
+    draw = layer_curves.draw_layers
+    monkeypatch.setattr(layer_curves, "draw_layers", lambda e: drawn.append(e) or draw(e))
+    out = tmp_path / "out"
+    assert main(tiny_encoder, "--data", suites, "--output", out, "--layers", "--with", file) == 0
+    (encoders,) = drawn
+    assert list(encoders) == [str(tiny_encoder), "other"]
+    assert encoders["other"]["STS12"]["all"] == CURVES
+    assert json.loads((out / "layers.json").read_text())["of"] == str(tiny_encoder)

@@ -62,6 +62,53 @@ def test_labels_are_escaped_and_ids_are_not_names(chart):
     assert all(re.fullmatch(r"layers|t\d+_\w+", node) for edge in edges(chart) for node in edge)
 
 
+SHARED = """\
+stages: [{tasks: [a]}]
+tasks:
+  a: {data: {train: a, dev: a}, input: single, projection: mlp, head: contrastive}
+  b: {data: {train: b, dev: b, text: s, text2: t, label_range: [0, 5]}, input: siamese,
+      share_pooling: a, head: cosine_regression}
+"""
+
+
+def test_a_task_that_no_stage_trains_ends_in_scores(files):
+    files(a=SHARED)
+    chart = diagram(load_config("a.yaml"))
+    assert ("t1_head", "t1_scores") in edges(chart) and "t1_loss" not in chart
+    assert ("t0_head", "t0_loss") in edges(chart)
+    chart = diagram(load_config("a.yaml", ["stages=null"]))
+    assert ("t1_head", "t1_loss") in edges(chart) and "t1_scores" not in chart
+
+
+def arrows(chart, node):
+    """The lines into a node, without labels."""
+    lines = [re.sub(r"\[[^\]]*\]", "", line.strip()) for line in chart.splitlines()]
+    return [line for line in lines if line.endswith(f"> {node}")]
+
+
+def test_a_projection_that_only_trains_is_not_between_pooling_and_scores(files):
+    files(a=SHARED)
+    only = ["tasks.a.head={name: contrastive, mlp_only_train: true}"]
+    chart = diagram(load_config("a.yaml", only))
+    both = ["t0_projection --> t0_head", "t0_pooling -.-> t0_head"]
+    assert arrows(chart, "t0_head") == both
+    assert arrows(chart, "t1_head") == ["t0_pooling -.-> t1_head"]
+    chart = diagram(load_config("a.yaml", [*only, "stages=null"]))  # b trains too
+    assert arrows(chart, "t1_head") == [line.replace("t0_head", "t1_head") for line in both]
+    chart = diagram(load_config("a.yaml"))
+    assert arrows(chart, "t1_head") == ["t0_projection --> t1_head"]
+
+
+def test_the_pooling_of_scores_leads_to_the_heads_that_share_it(files):
+    files(a=SHARED)
+    for tasks in (["a"], ["a", "b"]):  # the task that shares it may name it too
+        given = [f"tasks.{task}.eval_pooling=cls" for task in tasks]
+        chart = diagram(load_config("a.yaml", given))
+        assert arrows(chart, "t1_head") == ["t0_eval_pooling -.-> t1_head"]
+        assert "t0_eval_pooling -.-> t0_head" in arrows(chart, "t0_head")
+        assert '_eval_pooling["eval_pooling<br/>cls"]' in chart
+
+
 @pytest.mark.parametrize("head", HEADS)
 def test_every_task_type_is_drawn(head, files):
     text = f"tasks:\n  t: {{data: {{train: a, dev: a}}, head: {head}}}\n"

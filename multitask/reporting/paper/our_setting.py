@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
@@ -29,15 +30,46 @@ WAYS: dict[str, Way] = {
 def training_of(run: Path, report: RunReport, task: str) -> Training:
     """Return what a run was trained with; ``task`` is the one that is scored."""
     tree = load_tree(RunDirectory(run).config) if RunDirectory(run).config.is_file() else None
-    config = tree.value if tree else {}
+    config: dict[str, Any] = tree.value if tree else {}
     trained = _trained_tasks(report, task)
-    cut = [config.get("tasks", {}).get(name, {}).get("max_rows") for name in trained]
-    training = config.get("training", {})
+    held = bool(config.get("training", {}).get("holdout"))
     return {
         "encoder": config.get("encoder", {}).get("name"),
-        "epochs": training.get("epochs"),
-        "all_rows": not (any(cut) or training.get("holdout")),
+        "epochs": _epochs(config, trained),
+        "all_rows": not (held or any(_is_cut(config, report, name) for name in trained)),
     }
+
+
+def _epochs(config: Mapping[str, Any], trained: Sequence[str]) -> int | None:
+    """Add the epochs of the stages that train some of the tasks.
+
+    Returns None if they are unknown, or if `max_steps` may have ended one of these stages early.
+    """
+    training = config.get("training", {})
+    every = config.get("stages") or [{}]
+    stages = [entry for entry in every if set(trained) & set(entry.get("tasks") or trained)]
+    epochs = [entry.get("epochs") or training.get("epochs") for entry in stages]
+    bounded = any(entry.get("max_steps") for entry in (training, *stages))
+    return None if bounded or not epochs or None in epochs else sum(epochs)
+
+
+def _is_cut(config: Mapping[str, Any], report: RunReport, task: str) -> bool:
+    """Return True if `max_rows` or `dev_share` took training rows away from a task.
+
+    A `max_rows` larger than the rows there are takes none away. Where a task trains on the rows or
+    texts of others, the keys of those count too.
+    """
+    tasks = config.get("tasks", {})
+    data = tasks.get(task, {}).get("data") or {}
+    for name in (task, data.get("same_rows_as"), *(data.get("texts_of") or [])):
+        entry = tasks.get(name, {})
+        train = report.tasks[name].data.get("train") if name in report.tasks else None
+        most = entry.get("max_rows")
+        if most and (train is None or train.rows >= most):
+            return True
+        if (entry.get("data") or {}).get("dev_share"):
+            return True
+    return False
 
 
 def trained_rows(report: RunReport, task: str) -> int | None:
@@ -77,7 +109,7 @@ def _unlike(table: PaperTable) -> list[str]:
         want = theirs.get("rows" if name == ROWS else name)
         if want is None:
             continue
-        if want == "all":  # that is, neither `max_rows` nor `training.holdout` takes some away
+        if want == "all":  # that is, nothing takes some away: see `Training`
             have: set[object] = {
                 "all" if _training(cell).get("all_rows", True) else "cut" for cell in _cells(table)
             }
@@ -109,11 +141,12 @@ def _by_column(table: PaperTable, way: Way) -> str:
 
 def _listed(values: Sequence[object]) -> str:
     distinct = list(dict.fromkeys(values))
-    if len(distinct) > 2:
-        numbers = [value for value in distinct if isinstance(value, int | float)]
-        distinct = [min(numbers), "to", max(numbers)] if numbers else distinct
-        return " ".join(map(_number, distinct))
-    return " or ".join(map(_number, distinct))
+    if len(distinct) <= 2:
+        return " or ".join(map(_number, distinct))
+    numbers = [value for value in distinct if isinstance(value, int | float)]
+    if numbers:
+        return f"{_number(min(numbers))} to {_number(max(numbers))}"
+    return ", ".join(map(_number, distinct))
 
 
 def _number(value: object) -> str:

@@ -22,7 +22,7 @@ class Training(TypedDict):
 
     encoder: str | None
     epochs: float | None
-    all_rows: bool  # neither `max_rows` nor `training.holdout` took some away
+    all_rows: bool  # `max_rows`, `dev_share` and `training.holdout` took none away
 
 
 class PaperSetting(TypedDict):

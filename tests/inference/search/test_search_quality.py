@@ -68,10 +68,16 @@ def test_the_limit_is_of_pairs(tmp_path):
     assert result.gold == [{0}, {0}, {1}]
 
 
-def test_the_interval_is_that_of_scipys_bootstrap():
-    values = np.random.default_rng(1).choice([0, 0.25, 0.5, 1], size=400)
-    expected = bootstrap((values,), np.mean, method="percentile", rng=2).confidence_interval
-    assert interval_of_mean(values) == pytest.approx(tuple(expected), abs=0.01)
+@pytest.mark.parametrize(("level", "equal"), [(0.95, True), (0.9, False), (0.975, False)])
+def test_the_interval_is_that_of_scipys_bootstrap(level, equal):
+    apart = []  # in standard errors of the mean; several sets, as resamples are random
+    for seed in range(20):
+        values = np.random.default_rng(seed).choice([0, 0.25, 0.5, 1], size=400)
+        result = bootstrap((values,), np.mean, method="percentile", confidence_level=level, rng=2)
+        ends = np.subtract(interval_of_mean(values), tuple(result.confidence_interval))
+        apart.append(ends / (values.std() / len(values) ** 0.5))
+    # normal quantiles of 90 % and 97.5 % intervals are 0.3 from that of 95 %
+    assert (np.abs(np.mean(apart, axis=0)) < 0.1).all() == equal
 
 
 @pytest.mark.parametrize(

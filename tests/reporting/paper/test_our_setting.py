@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from multitask.config.saved.report_model import RunReport
 from multitask.reporting.paper import paper_files
 from multitask.reporting.paper.layout import Layout
-from multitask.reporting.paper.our_setting import trained_rows
+from multitask.reporting.paper.our_setting import trained_rows, training_of
 from multitask.reporting.paper.paper_table import paper_table
-from tests.support.fabricated_run import write_run
+from tests.support.fabricated_run import edited, write_run
 
 LAYOUT = {
     "title": "T",
@@ -22,7 +23,8 @@ LAYOUT = {
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
     run = tmp_path_factory.mktemp("runs") / "base-1"
-    write_run(run, rows=40, seed=1, only=("sst",))
+    config = {"encoder": {"name": "packaged-minilm"}, "training": {"epochs": 4}}
+    write_run(run, rows=40, seed=1, only=("sst",), **config)
     return run
 
 
@@ -36,7 +38,7 @@ def test_encoder_rows_updates_and_seeds_of_ours_are_named(run):
     report = json.loads((run / "report.json").read_text())
     (line,) = [line for line in notes(run).splitlines() if line.startswith("- Our runs:")]
     rows = report["tasks"]["sst"]["data"]["train"]["rows"]
-    assert f"training rows {rows:,}; " in line
+    assert f"encoder packaged-minilm; training rows {rows:,}; epochs 4; " in line
     assert f"updates {report['steps']['done']:,}; seeds 1." in line
 
 
@@ -47,6 +49,11 @@ def test_encoder_rows_updates_and_seeds_of_ours_are_named(run):
         ({"seeds": 1}, None),
         ({"seeds": 3}, "seeds 3"),
         ({"rows": 67}, "training rows 67"),
+        ({"rows": "all"}, None),
+        ({"encoder": "packaged-minilm", "epochs": 4}, None),
+        ({"encoder": "bert-base-uncased"}, "encoder bert-base-uncased"),
+        ({"epochs": 10}, "epochs 10"),
+        ({"encoder": "bert-base-uncased", "epochs": 10}, "encoder bert-base-uncased; epochs 10"),
     ],
 )
 def test_a_warning_says_where_the_paper_has_another_setting(paper, said, run):
@@ -68,3 +75,85 @@ def test_a_task_that_is_only_scored_has_the_rows_that_were_trained(run):
     both = report.with_tasks({"sst": trained, "sts": other})
     assert trained_rows(both, "sts") == trained_rows(both, "sst") == rows != 6040
     assert trained_rows(report.with_tasks({"sts": other}), "sts") == 6040  # nothing was trained
+
+
+def run_with(folder: Path, tasks: dict | None = None, **config: object) -> Path:
+    """Write a run of sst and sts with these keys in its config, those of a task added to it."""
+    write_run(folder, rows=40, seed=1, only=("sst", "sts"), **config)
+    file = folder / "config.yaml"
+    tree = yaml.safe_load(file.read_text())
+    for task, keys in (tasks or {}).items():
+        tree["tasks"][task] |= keys
+    file.write_text(yaml.safe_dump(tree))
+    return folder
+
+
+def setting_of(run: Path, task: str) -> dict[str, object]:
+    report = RunReport.model_validate(json.loads((run / "report.json").read_text()))
+    return training_of(run, report, task)
+
+
+STAGES = [{"epochs": 5, "tasks": ["sst"]}, {"tasks": ["sts"]}, {"epochs": 1, "tasks": None}]
+
+
+@pytest.mark.parametrize(
+    ("config", "epochs"),
+    [
+        ({}, (3, 3)),
+        ({"stages": STAGES}, (5 + 1, 3 + 1)),
+        ({"stages": [*STAGES, {"tasks": ["sts"], "max_steps": 9}]}, (5 + 1, None)),
+        ({"stages": STAGES, "training": {"epochs": 3, "max_steps": 9}}, (None, None)),
+        ({"training": {}}, (None, None)),
+    ],
+)
+def test_epochs_are_those_of_the_stages_that_train_the_task(config, epochs, tmp_path):
+    run = run_with(tmp_path / "run", **{"training": {"epochs": 3}, **config})
+    assert tuple(setting_of(run, task)["epochs"] for task in ("sst", "sts")) == epochs
+
+
+def test_a_task_that_is_only_scored_has_the_epochs_of_the_trained_ones(tmp_path):
+    run = run_with(tmp_path / "run", stages=STAGES, training={"epochs": 3})
+    edited(run, lambda report: report["tasks"]["sts"]["turns"].update(trained=0))
+    assert setting_of(run, "sts")["epochs"] == 5 + 1
+
+
+ROWS = 8544  # of train, as the report says
+
+
+@pytest.mark.parametrize(
+    ("tasks", "config", "every"),
+    [
+        ({}, {}, True),
+        ({"sst": {"max_rows": ROWS}}, {}, False),
+        ({"sst": {"max_rows": ROWS + 1}}, {}, True),
+        ({"sts": {"max_rows": ROWS}}, {}, True),  # another task's
+        ({"sst": {"data": {"dev_share": 0.1}}}, {}, False),
+        ({"sst": {"data": {"texts_of": ["sts"]}}, "sts": {"max_rows": ROWS}}, {}, False),
+        ({"sst": {"data": {"same_rows_as": "sts"}}, "sts": {"max_rows": ROWS}}, {}, False),
+        ({}, {"training": {"holdout": 0.1}}, False),
+    ],
+)
+def test_rows_are_all_if_no_key_took_some_away(tasks, config, every, tmp_path):
+    run = run_with(tmp_path / "base-1", tasks, **config)
+    assert setting_of(run, "sst")["all_rows"] is every
+    warned = "the paper has another setting than ours: training rows all." in notes(run, rows="all")
+    assert warned is not every
+
+
+def table_of(folder: Path, encoders: list[str]) -> str:
+    """Write a run per encoder, each a row; return the line on our setting."""
+    runs = {}
+    for encoder in encoders:
+        run = run_with(folder / f"{encoder}-1", encoder={"name": encoder}, training={"epochs": 4})
+        runs[encoder] = [[run]]
+    layout = Layout.model_validate(LAYOUT)
+    page = paper_files.paper_markdown(paper_table(layout, runs, resamples=20))
+    (line,) = [line for line in page.splitlines() if line.startswith("- Our runs:")]
+    return line
+
+
+@pytest.mark.parametrize(
+    ("encoders", "said"), [(["a"], "a"), (["a", "b"], "a or b"), (["a", "b", "c"], "a, b, c")]
+)
+def test_encoders_are_listed(encoders, said, tmp_path):
+    assert table_of(tmp_path, encoders).startswith(f"- Our runs: encoder {said}; ")
