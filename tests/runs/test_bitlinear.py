@@ -199,7 +199,7 @@ def test_the_examples_of_the_page_run(trained, tmp_path, monkeypatch, capsys):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "bitlinear_cs224n_minilm").symlink_to(trained)
     monkeypatch.chdir(tmp_path)
-    (command,) = re.findall(r"```bash\npython run_multitask.py (.*)\n```", text)
+    (command,) = re.findall(r"```bash\npython run_multitask.py (export .*)\n```", text)
     assert main(*command.split()) == 0
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(compile(example, "docs/bitlinear.md", "exec"), {})

@@ -15,7 +15,11 @@ class Group:
 
 
 def compare(
-    groups: list[Group], baseline: str, *, axes: Sequence[dict[str, Any]]
+    groups: list[Group],
+    baseline: str,
+    *,
+    axes: Sequence[dict[str, Any]],
+    margin: float | None,
 ) -> dict[str, Any]:
     result = [
         {
@@ -26,7 +30,7 @@ def compare(
         }
         for group in groups
     ]
-    return {"baseline": baseline, "axes": axes, "groups": result, "notes": []}
+    return {"baseline": baseline, "axes": axes, "margin": margin, "groups": result, "notes": []}
 
 
 def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
