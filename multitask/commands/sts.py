@@ -68,9 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.run, task=arguments.task, pooling=arguments.pooling, overrides=arguments.overrides
     )
     source = vectors.weights()
-    if source in others:
-        message = f"--with: a file is of {source!r}, which is scored now: leave it out"
-        raise UserError(f"{message}, or change its `of` to another name")
+    _check_others(source, others)
     training, selecting = vectors.known_rows()
     output = arguments.output or vectors.scores_directory
     _check_output(output)
@@ -126,6 +124,15 @@ def _read_layers(files: list[Path]) -> dict[str, Any]:
             raise UserError(f"{message}, or change the `of` of one")
         layers[saved.of] = saved.model_dump(by_alias=True)["suites"]
     return layers
+
+
+def _check_others(source: str, others: dict[str, Any]) -> None:
+    """Raise UserError if a file of `--with` would replace the scores of this call."""
+    from multitask.utils.errors import UserError
+
+    if source in others:
+        message = f"--with: a file is of {source!r}, which is scored now: leave it out"
+        raise UserError(f"{message}, or change its `of` to another name")
 
 
 def _check_output(output: Path) -> None:
