@@ -152,7 +152,7 @@ def test_the_table_command_reads_what_a_grid_has_left(trained, folder, capsys):
     assert missing in shown and missing in json.loads((output / "paper.json").read_text())["notes"]
     lines = (output / "paper.csv").read_text().splitlines()
     assert lines[0].startswith("row,column,task,metric,seeds,mean,median,sd,printed,diff_value")
-    assert sum(line.startswith("mean,") for line in lines) == 3 + 2  # columns and averages
+    assert sum(line.startswith("mean,") for line in lines) == 3 + 1  # columns and their mean: each is another task
     assert next(line for line in lines if line.startswith("mean,STS")).split(",")[4] == "1"
 
 
@@ -199,4 +199,4 @@ def test_plain_runs_are_rows_by_their_group(folder, capsys):
     shown = capsys.readouterr().out
     ours = [line.split()[0] for line in shown.splitlines() if "  ours  " in line]
     assert ours == ["[CLS]", "mean", "mean"]  # scores of both, the difference of one
-    assert "seeds 2." in shown and "mean over 3 tasks" in shown
+    assert "seeds 2" in shown and "mean of 3 of 3 columns" in shown
