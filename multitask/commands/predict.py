@@ -75,10 +75,8 @@ def _splits(run_dir: Path, overrides: list[str], *, again: bool) -> None:
     config = load_run_config(run_dir, overrides)
 
     from multitask.inference.write_predictions import prediction_files, write_predictions
-    from multitask.utils.errors import warn
 
-    if config.trial:
-        warn("a trial (--try): its files have few of the test rows: do not hand them in")
+    _warn_of_trial(config.trial)
     directory = RunDirectory(run_dir)
     # other values may give other predictions, and a run that trains on has other weights
     again = again or bool(overrides) or not directory.finished
@@ -116,13 +114,22 @@ def _splits(run_dir: Path, overrides: list[str], *, again: bool) -> None:
                 print(f"written: {file}")
 
 
+def _warn_of_trial(trial: bool) -> None:
+    from multitask.utils.errors import warn
+
+    if trial:
+        warn("a trial (--try): its files have few of the test rows: do not hand them in")
+
+
 def _ensemble(runs: list[Path], overrides: list[str], output: Path | None) -> None:
+    from multitask.config.run_directory import RunDirectory
     from multitask.inference.ensemble import check_output, ensemble, write_ensemble
     from multitask.reporting.comparison.gains import gains_table
 
     if output is not None:
         check_output(output)
     averaged = ensemble(runs, overrides)
+    _warn_of_trial(RunDirectory(runs[0]).load_report().trial)  # all have the same rows
     print("\n".join([gains_table(averaged.gains), *averaged.gains["notes"]]) + "\n")
     if output is None:
         print("--output DIR writes this as JSON, with the averaged predictions of dev and test")

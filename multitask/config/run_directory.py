@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from multitask.config.saved.run_files import AllBaselines, BestSteps, TrackerIds
 from multitask.utils.errors import UserError, check_regular, warn
 from multitask.utils.file_system import OWNER_LOCK
 from multitask.utils.files import (
+    entries,
     file_digest,
     finish_replacing,
     hold,
@@ -160,6 +162,16 @@ class RunDirectory:
         return self.config.is_file()
 
     @property
+    def absent(self) -> str:
+        """Say that there is no run, and name a run in the same place with nearly this name."""
+        parent = self.path.parent
+        others = entries(parent) if parent.is_dir() else []
+        runs = [other.name for other in others if RunDirectory(other).holds_run]
+        near = get_close_matches(self.path.name, runs, n=1)
+        hint = f": did you mean {parent / near[0]}?" if near else ""
+        return f"{self.path}: no run there (config.yaml is missing){hint}"
+
+    @property
     def finished(self) -> bool:
         return self.report.is_file()
 
@@ -259,7 +271,7 @@ class RunDirectory:
     def load_config(self, overrides: list[str] | None = None) -> Config:
         """Return the resolved config. Raises UserError if there is no run."""
         if not self.holds_run:
-            raise UserError(f"{self.path}: no run there (config.yaml is missing)")
+            raise UserError(self.absent)
         config = load_config(self.config, overrides)
         self.warn_of_change(self.config)
         return config

@@ -116,7 +116,8 @@ def check(config: Config) -> None:
     files = [task.data for task in config.tasks.values() if not task.data.texts_of]
     local = any(data.format != "hub" for data in files)
     if local and config.data_dir != EMBEDDED and not Path(config.data_dir).is_dir():
-        raise config.error(("data_dir",), f"no such directory: {config.data_dir}")
+        wanted = "set data_dir=DIR to the directory of the data files"
+        raise config.error(("data_dir",), f"no such directory: {config.data_dir}: {wanted}")
     check_processes(config)
     check_launcher(config)
 

@@ -264,6 +264,18 @@ def test_nothing_is_written_through_a_link_in_a_run(tmp_path):
     assert not any((tmp_path / "elsewhere").iterdir())
 
 
+def test_a_name_without_a_run_names_the_nearest_run_next_to_it(tmp_path):
+    run = tmp_path / "runs" / "minilm-trial"
+    run.mkdir(parents=True)
+    missing = RunDirectory(run.with_name("minilm"))
+    plain = f"{missing.path}: no run there (config.yaml is missing)"
+    assert missing.absent == plain  # the other one holds no run
+    (run / "config.yaml").touch()
+    assert missing.absent == f"{plain}: did you mean {run}?"
+    assert RunDirectory(run.with_name("other")).absent.endswith("missing)")
+    assert RunDirectory(tmp_path / "no" / "minilm").absent.endswith("missing)")
+
+
 def test_a_run_may_itself_be_behind_a_link(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "run").symlink_to(tmp_path / "elsewhere")

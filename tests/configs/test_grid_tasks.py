@@ -152,7 +152,7 @@ def test_the_table_command_reads_what_a_grid_has_left(trained, folder, capsys):
     assert missing in shown and missing in json.loads((output / "paper.json").read_text())["notes"]
     lines = (output / "paper.csv").read_text().splitlines()
     assert lines[0].startswith("row,column,task,metric,seeds,mean,median,sd,printed,diff_value")
-    assert sum(line.startswith("mean,") for line in lines) == 3 + 1  # columns and their mean: each is another task
+    assert sum(line.startswith("mean,") for line in lines) == 3 + 1  # columns and a mean
     assert next(line for line in lines if line.startswith("mean,STS")).split(",")[4] == "1"
 
 

@@ -63,6 +63,18 @@ def with_test_rows(run: Path, order: list[int]) -> None:
 # ---- from saved predictions
 
 
+def test_the_average_of_trials_is_not_to_be_handed_in(runs, capsys):
+    assert main("predict", *runs) == 0
+    assert "hand" not in capsys.readouterr().err
+    for run in runs:
+        report = json.loads((run / "report.json").read_text())
+        (run / "report.json").write_text(json.dumps(report | {"trial": True}))
+    assert main("predict", *runs) == 0
+    assert (
+        "warning: a trial (--try): its files have few of the test rows" in capsys.readouterr().err
+    )
+
+
 def test_the_saved_predictions_of_runs_without_weights_are_averaged(runs, tmp_path, capsys):
     assert main("predict", *runs, "--output", tmp_path / "all") == 0
     printed = capsys.readouterr().out

@@ -73,7 +73,7 @@ def run_config(run: Path) -> dict[str, Any]:
     directory = open_run(run)
     file = directory.config
     if not directory.holds_run:
-        raise UserError(f"{run}: no run there (config.yaml is missing)")
+        raise UserError(directory.absent)
     config = load_tree(file).value
     if not isinstance(config.get("seed"), int):
         raise UserError(f"{file}: the key 'seed' is missing: not the config that a run saves")
