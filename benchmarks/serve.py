@@ -2,10 +2,10 @@
 
     python -m benchmarks.serve RUN [--rounds 5]
 
-RUN is a run directory, such as that of `configs/cs224n_minilm.yaml data_dir=data --try`. The page
-is served by a process of its own; the times are medians over rounds, from the request to the first
-byte, to "Working", to the last task's answer, and to the end, after the pictures. The CPU time of
-the server (Linux) hardly depends on what else runs.
+RUN is a run directory, such as that of `configs/cs224n_minilm.yaml data_dir=data --try`. A
+separate process serves the page. Times are medians over rounds. They count from the request: to the
+first byte, to "Working", to the answer of the last task, and to the end, after the pictures. Other
+programs hardly change the CPU time of the server (Linux).
 """
 
 import argparse

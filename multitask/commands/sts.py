@@ -99,10 +99,10 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.layers:
         scores = without_nan(score_layers(suites, vectors.layers))
         write_text(output / "layers.json", json.dumps({"of": source, "suites": scores}))
-        curves = draw_layers({source: scores, **others})
-        for ending in ("png", "svg"):
-            save_figure(curves, output / f"layers.{ending}")
-            save_figure(draw_domains(scores, source), output / f"domains.{ending}")
+        figures = (draw_layers({source: scores, **others}), draw_domains(scores, source))
+        for name, figure in zip(FIGURES, figures, strict=True):
+            for ending in ("png", "svg"):
+                save_figure(figure, output / f"{name}.{ending}")
         print(f"written: {output / 'layers.json'}, layers.png, domains.png (and .svg)")
 
 

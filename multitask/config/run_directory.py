@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -165,8 +165,9 @@ class RunDirectory:
     def absent(self) -> str:
         """Say that there is no run, and name a run in the same place with nearly this name."""
         parent = self.path.parent
-        others = entries(parent) if parent.is_dir() else []
-        runs = [other.name for other in others if RunDirectory(other).holds_run]
+        runs: list[str] = []
+        with suppress(OSError):  # the place is missing, or may not be read
+            runs = [other.name for other in entries(parent) if RunDirectory(other).holds_run]
         near = get_close_matches(self.path.name, runs, n=1)
         hint = f": did you mean {parent / near[0]}?" if near else ""
         return f"{self.path}: no run there (config.yaml is missing){hint}"

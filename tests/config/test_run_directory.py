@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from multitask.config import run_directory
 from multitask.config.run_directory import RunDirectory, load_saved_config, open_run
 from multitask.config.saved.report_model import Baselines
 from multitask.utils.errors import UserError, warn
@@ -274,6 +275,14 @@ def test_a_name_without_a_run_names_the_nearest_run_next_to_it(tmp_path):
     assert missing.absent == f"{plain}: did you mean {run}?"
     assert RunDirectory(run.with_name("other")).absent.endswith("missing)")
     assert RunDirectory(tmp_path / "no" / "minilm").absent.endswith("missing)")
+
+
+def test_a_place_that_may_not_be_read_names_no_run(tmp_path, monkeypatch):
+    def refuse(directory):
+        raise PermissionError(13, "Permission denied", str(directory))
+
+    monkeypatch.setattr(run_directory, "entries", refuse)
+    assert RunDirectory(tmp_path / "minilm").absent.endswith("missing)")
 
 
 def test_a_run_may_itself_be_behind_a_link(tmp_path):

@@ -56,20 +56,20 @@ def watched(output: Path) -> Iterator[Counter[str]]:
         thread.join()
 
 
-def queued(output: Path) -> list[str]:
+def queued() -> list[str]:
     """The ids of SLURM's tasks that run or wait."""
     asked = ["squeue", "--noheader", "--array", "--format=%i"]
     return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
 
 
-def requeue(output: Path) -> None:
-    for task in queued(output):
+def requeue() -> None:
+    for task in queued():
         subprocess.run(["scontrol", "requeue", task], capture_output=True)
 
 
-def hurry(output: Path) -> None:
+def hurry() -> None:
     """Let SLURM start waiting tasks now, not two minutes after they were queued again."""
-    for task in queued(output):
+    for task in queued():
         update = ["scontrol", "update", f"JobId={task}", "StartTime=now"]
         subprocess.run(update, capture_output=True)
 
@@ -77,7 +77,7 @@ def hurry(output: Path) -> None:
 def strike(kind: str, sweep: subprocess.Popen[str], output: Path) -> bool:
     """Kill one process of a kind; return False if there is none now."""
     if kind == "requeue":
-        requeue(output)
+        requeue()
         return True
     if kind == "sweep":
         sweep.kill()

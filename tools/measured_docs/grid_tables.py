@@ -152,7 +152,7 @@ def ours(name: str) -> str | None:
 
 
 def _as_page(stored: StoredPaper) -> str:
-    """Write the tables and their notes; the verdicts are a block of their own (``says``)."""
+    """Write the tables and their notes; a separate block has the verdicts (``says``)."""
     stored["table"]["verdicts"] = []
     text = paper_markdown(stored["table"]).partition("\n\n")[2].replace("## ", "### ")
     return f"{text}\n{source_line(stored['source'])}\n"

@@ -48,7 +48,7 @@ class TrainingTime(TypedDict):
 
 
 class Trained(TypedDict):
-    """What a group trained; None where a report lacks it."""
+    """The amounts of a group's training; None where a report lacks one."""
 
     trained_parameters: int | None
     updates: NotRequired[int | None]

@@ -136,9 +136,12 @@ def sentence(
 ) -> str:
     """Say the verdicts of a column's rows, such as ``sst: none significant, ...``."""
     own = [row for row in rows if not of_the_baseline(row)]
+    by_word: dict[str, list[Compared]] = {}
+    for row in own:
+        by_word.setdefault(verdict(row.difference, row.printed, margin), []).append(row)
     parts = []
     for word in (*CLEAR, *OPEN, *NONE):
-        found = [row for row in own if verdict(row.difference, row.printed, margin) == word]
+        found = by_word.get(word)
         if not found:
             continue
         names = "" if len(found) == len(own) else _names(found)

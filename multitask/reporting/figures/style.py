@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 150
+LONGEST = 90  # characters of a text of several lines
 # a panel is at least so high, in pixels of the saved file
 LEAST_HEIGHT = 200
 MAX_LEGEND_COLUMNS = 6
@@ -198,8 +199,8 @@ def labels(texts: Iterable[str], width: int = 24) -> list[str]:
 
 
 def wrapped(text: str, width: int) -> str:
-    """Wrap a text of at most 90 characters into lines, without cutting it."""
-    return textwrap.fill(label(text, width=90), width)
+    """Wrap a text into lines; it is shortened to ``LONGEST`` characters."""
+    return textwrap.fill(label(text, width=LONGEST), width)
 
 
 def metric_title(task: str, metric: str) -> str:

@@ -72,7 +72,7 @@ def _is_cut(config: Mapping[str, Any], report: RunReport, task: str) -> bool:
     return False
 
 
-def trained_rows(report: RunReport, task: str) -> int | None:
+def train_rows(report: RunReport, task: str) -> int | None:
     """Count the training rows behind a task's score.
 
     For a task that is only scored, these are the rows of the tasks that were trained.

@@ -1,6 +1,7 @@
 """The figures of a paper's table: scores with their spread, gains next to the paper's, a curve."""
 
 import itertools
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +96,7 @@ def draw_scores(table: PaperTable) -> "style.Figure":
 
 
 def _names(titles: Sequence[str]) -> list[str]:
-    return [style.wrapped(name, NAME) for name in style.labels(titles, width=2 * NAME)]
+    return [textwrap.fill(name, NAME) for name in style.labels(titles, width=style.LONGEST)]
 
 
 def _column(table: PaperTable, place: int) -> list[PaperCell | None]:

@@ -15,7 +15,7 @@ from multitask.reporting.comparison.comparison_json import Difference, Score
 from multitask.reporting.comparison.notes import run_notes, score_notes
 from multitask.reporting.comparison.times import median_of
 from multitask.reporting.paper.layout import Column, Layout
-from multitask.reporting.paper.our_setting import trained_rows, training_of
+from multitask.reporting.paper.our_setting import train_rows, training_of
 from multitask.reporting.paper.paper_json import (
     PaperAverage,
     PaperCell,
@@ -196,7 +196,7 @@ def _column(
             "median": shown["median"],
             "shown": shown[statistic],
             "difference": _in_points(score["difference"]) if present else None,
-            "train_rows": trained_rows(runs[0], task),
+            "train_rows": train_rows(runs[0], task),
             "training": training_of(group.runs[0], runs[0], task),
             "updates": entry.get("updates"),
             "trained_rows": entry.get("trained_rows"),

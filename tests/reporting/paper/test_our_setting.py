@@ -9,7 +9,7 @@ import yaml
 from multitask.config.saved.report_model import RunReport
 from multitask.reporting.paper import paper_files
 from multitask.reporting.paper.layout import Layout
-from multitask.reporting.paper.our_setting import trained_rows, training_of
+from multitask.reporting.paper.our_setting import train_rows, training_of
 from multitask.reporting.paper.paper_table import paper_table
 from tests.support.fabricated_run import edited, write_run
 
@@ -73,8 +73,8 @@ def test_a_task_that_is_only_scored_has_the_rows_that_were_trained(run):
         }
     )
     both = report.with_tasks({"sst": trained, "sts": other})
-    assert trained_rows(both, "sts") == trained_rows(both, "sst") == rows != 6040
-    assert trained_rows(report.with_tasks({"sts": other}), "sts") == 6040  # nothing was trained
+    assert train_rows(both, "sts") == train_rows(both, "sst") == rows != 6040
+    assert train_rows(report.with_tasks({"sts": other}), "sts") == 6040  # nothing was trained
 
 
 def run_with(folder: Path, tasks: dict | None = None, **config: object) -> Path:

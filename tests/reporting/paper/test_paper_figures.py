@@ -62,7 +62,7 @@ def lines(figure) -> dict[str, tuple[list[float], list[float]]]:
 
 @pytest.mark.parametrize("file", LAYOUTS, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_the_figures_of_every_layout_can_be_read(file, tmp_path, monkeypatch):
-    """Each row of the layout has a name of its own, all text is inside, no panel is a stripe."""
+    """The names of the rows are distinct, all text is inside, and panels are high enough."""
     saved = []
     monkeypatch.setattr(style, "save_figure", lambda figure, path: saved.append(figure))
     made = table(file)
@@ -84,6 +84,12 @@ def test_the_figures_of_every_layout_can_be_read(file, tmp_path, monkeypatch):
         elif not any(column["cells"] for column in made["columns"]):
             point = f"{made['curve']} = " if made["curve"] else ""
             assert {point + title for title in titles} - legend == {point + titles[0]}
+
+
+def test_long_names_stay_distinct_and_a_dollar_is_escaped_once():
+    one, two, three = paper_figures._names(["a" * 92 + "b", "a" * 92 + "c", "$5"])
+    assert one != two
+    assert three == r"\$5"
 
 
 def test_columns_of_sizes_are_a_line_for_each_task():

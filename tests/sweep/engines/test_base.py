@@ -175,7 +175,7 @@ def test_grids_that_are_killed_at_random_end_complete(engine, tmp_path, tiny_enc
                     sweep = trained_grid.start(tmp_path, engine, output.name)
                 time.sleep(draw.uniform(0.5, 6))
                 if queues:
-                    engine_kills.hurry(output)
+                    engine_kills.hurry()
                 kind = kinds[killed.total() % len(kinds)]
                 if killed.total() < number and sweep.poll() is None:
                     killed[kind] += engine_kills.strike(kind, sweep, output)

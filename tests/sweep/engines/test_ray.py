@@ -12,6 +12,7 @@ import pytest
 from multitask.sweep.engines.base import Settings
 from multitask.sweep.engines.ray import Ray
 from multitask.utils.errors import UserError
+from tests.support.engine_kills import parent
 from tests.support.fake_sweep import ALL, alive, background, log_of, processes_of, starts, until
 
 needs_ray = [
@@ -91,8 +92,7 @@ def test_a_run_of_a_lost_worker_saves_and_is_submitted_again(grid, monkeypatch):
     process = background(grid, "--engine", "ray")
     until(lambda: Path("runs/g/cells/a/seed-1/metrics.jsonl").exists())
     (run,) = processes_of("a", 1)
-    worker = int(Path(f"/proc/{run}/stat").read_text().rpartition(")")[2].split()[1])
-    os.kill(worker, signal.SIGKILL)
+    os.kill(parent(run), signal.SIGKILL)
     until(lambda: "saved\n" in log_of("a", 1) and not alive(run))
     hold.unlink()
     said, _ = process.communicate(timeout=300)
