@@ -15,6 +15,7 @@ averages: GLUE avg.                              # the paper's name for the mean
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -52,10 +53,13 @@ class Row(Strict):
     Attributes:
         title: the name in the table; default: the key.
         printed: the paper's values in percent, in the order of the columns.
+        baseline: the row that this one is compared with; default: the layout's, and none for a row
+            that another one names.
     """
 
     title: str | None = None
     printed: list[float | int | None] = []
+    baseline: str | None = None
 
 
 class PaperSetting(Strict):
@@ -111,6 +115,16 @@ class Layout(Strict):
         """Return True if rows of our runs that are not among ``rows`` are in the table."""
         return self.other_rows and not self.curve
 
+    def baselines(self, names: Sequence[str]) -> dict[str, str | None]:
+        """Return the baseline of each row of ``names``; None for a row that is one."""
+        first = self.baseline or names[0]
+        named = {row.baseline for row in self.rows.values()}
+        own = {name: row.baseline for name, row in self.rows.items()}
+        return {
+            name: own.get(name) or (None if name == first or name in named else first)
+            for name in names
+        }
+
 
 def load_layout(path: str | os.PathLike[str]) -> Layout:
     """Read a layout file. Raises UserError: one line with file, line and key path."""
@@ -128,6 +142,9 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
         if row.printed and len(row.printed) != len(layout.columns):
             message = f"{len(row.printed)} values for {len(layout.columns)} columns"
             raise tree.error(("rows", name, "printed"), message)
+        if row.baseline is not None and (row.baseline not in layout.rows or row.baseline == name):
+            others = ", ".join(other for other in layout.rows if other != name)
+            raise tree.error(("rows", name, "baseline"), f"expected one of {others}")
     for key, alone in (("other_rows", not layout.other_rows), ("curve", layout.curve)):
         if alone and not layout.rows:
             message = "there are no rows: name them under `rows`, or leave it out"

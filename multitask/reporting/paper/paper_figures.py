@@ -10,7 +10,14 @@ from typing import Any, Literal
 import numpy as np
 
 from multitask.reporting.figures import style
-from multitask.reporting.paper.paper_json import PaperCell, PaperRow, PaperTable
+from multitask.reporting.paper.paper_json import (
+    PaperCell,
+    PaperRow,
+    PaperTable,
+    baseline_of,
+    compared_title,
+    has_one_baseline,
+)
 
 PANELS_IN_A_ROW = 4
 # characters per line of a method's name, of a panel's title, and of a task below the axis
@@ -143,7 +150,8 @@ def draw_gains(table: PaperTable) -> "style.Figure":
     series: dict[str, list[Gain]] = {}
     for row in table["rows"]:
         for gain in _gains(table, row):
-            name = f"{row['title']}, {gain.task}" if by_size else point + row["title"]
+            title = compared_title(table, row)
+            name = f"{title}, {gain.task}" if by_size else point + title
             series.setdefault(name, []).append(gain)
     every = sorted(itertools.chain(*series.values()), key=lambda gain: (gain.size, gain.title))
     ticks = list(dict.fromkeys(_tick(gain, by_size) for gain in every))
@@ -176,7 +184,8 @@ def draw_gains(table: PaperTable) -> "style.Figure":
         axes.plot([], [], **style.LOOKS["printed gain"], **look, label=key)
     axes.set_xticks(range(len(ticks)), ticks)
     axes.set_xlabel("training rows")
-    baseline = style.wrapped(f"gain over {point}{table['baseline_title']}", 40)
+    base = point + table["baseline_title"] if has_one_baseline(table) else "each row's baseline"
+    baseline = style.wrapped(f"gain over {base}", 40)
     axes.set_ylabel(f"{baseline}\nin points, 95 % interval")
     style.quiet_frame(axes)
     style.legend_below(figure, [*names, key])
@@ -191,7 +200,7 @@ def _tick(gain: Gain, by_size: bool) -> str:
 def _gains(table: PaperTable, row: PaperRow) -> list[Gain]:
     """Return the row's difference to the baseline per task and size of the training set."""
     gains: dict[tuple[str, str | None], Gain] = {}
-    base = next((other for other in table["rows"] if other["name"] == table["baseline"]), None)
+    base = baseline_of(table, row)
     for place, (column, cell) in enumerate(zip(table["columns"], row["cells"], strict=True)):
         difference = cell.get("difference") if cell else None
         rows = cell.get("train_rows") if cell else None

@@ -10,7 +10,14 @@ from multitask.reporting.comparison.score_tables import difference_cell
 from multitask.reporting.comparison.spread import sd_ratio
 from multitask.reporting.page import tables_page
 from multitask.reporting.paper.our_setting import setting_notes
-from multitask.reporting.paper.paper_json import PaperCell, PaperRow, PaperTable
+from multitask.reporting.paper.paper_json import (
+    PaperCell,
+    PaperRow,
+    PaperTable,
+    baseline_of,
+    compared_title,
+    has_one_baseline,
+)
 from multitask.reporting.table_formats import Table, latex_float, number, signed, text_page
 from multitask.utils.files import remove_scraps, write_text
 from multitask.utils.outputs import check_replaced
@@ -103,16 +110,17 @@ def _tables(table: PaperTable, narrow: bool = False) -> Iterator[tuple[str, Tabl
 
     ``narrow`` transposes the differences if they have more columns than rows.
     """
+    baseline = table["baseline_title"] if has_one_baseline(table) else "each row's baseline"
     yield f"{table['title']}, in percent", _scores(table)
     if table["statistic"] != "sd" and (differences := _differences(table)):
-        title = f"Difference to {table['baseline_title']}, in points"
+        title = f"Difference to {baseline}, in points"
         wide = len(differences.header) - 2 > len(differences.rows)
         yield (
             f"{title}: ours [95 % interval] Holm's p",
             _turned(differences) if narrow and wide else differences,
         )
     if table["statistic"] == "sd" and (ratios := _sd_ratios(table)):
-        title = f"Standard deviation, ratio to {table['baseline_title']}"
+        title = f"Standard deviation, ratio to {baseline}"
         yield f"{title}: ours [95 % F interval over seeds, without correction]", ratios
     titles: dict[TimeKey, str] = {
         "epoch_seconds": "Seconds of an epoch's training steps",
@@ -120,7 +128,7 @@ def _tables(table: PaperTable, narrow: bool = False) -> Iterator[tuple[str, Tabl
     }
     for key, title in titles.items():
         if times := _times(table, key):
-            yield f"{title} (ratio to {table['baseline_title']})", times
+            yield f"{title} (ratio to {baseline})", times
 
 
 def _scores(table: PaperTable) -> Table:
@@ -158,28 +166,28 @@ def _spread(value: float | None) -> str:
 
 
 def _differences(table: PaperTable) -> Table | None:
-    base = _base(table)
     rows = []
     for row in table["rows"]:
-        if base is None or row is base:
+        base = baseline_of(table, row)
+        if base is None:
             continue
         pairs = zip(_cells(row, "printed"), _cells(base, "printed"), strict=True)
         printed = [None if None in pair else pair[0] - pair[1] for pair in pairs]
         ours = [difference_cell(each, digits=2) for each in _cells(row, "difference")]
         for whose, cells in (("paper", [signed(value, 2) for value in printed]), ("ours", ours)):
             if set(cells) != {"-"}:
-                rows.append([row["title"], whose, *cells])
+                rows.append([compared_title(table, row), whose, *cells])
     titles = [column["title"] for column in table["columns"]]
     return Table(("", "", *titles), rows) if rows else None
 
 
 def _sd_ratios(table: PaperTable) -> Table | None:
     """List the ratio of each row's standard deviation to that of the baseline, paper and ours."""
-    base = _base(table)
-    if base is None:
-        return None
     rows = []
     for row in table["rows"]:
+        base = baseline_of(table, row)
+        if base is None:
+            continue
         paper, ours = [], []
         for cell, other in zip(row["cells"], base["cells"], strict=True):
             above, below = (each and each["printed"] for each in (cell, other))
@@ -187,14 +195,10 @@ def _sd_ratios(table: PaperTable) -> Table | None:
             ratio = cell and other and sd_ratio(cell["values"], other["values"])
             ours.append(f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "-")
         for whose, shown in (("paper", paper), ("ours", ours)):
-            if row is not base and set(shown) != {"-"}:
-                rows.append([row["title"], whose, *shown])
+            if set(shown) != {"-"}:
+                rows.append([compared_title(table, row), whose, *shown])
     titles = [column["title"] for column in table["columns"]]
     return Table(("", "", *titles), rows) if rows else None
-
-
-def _base(table: PaperTable) -> PaperRow | None:
-    return next((row for row in table["rows"] if row["name"] == table["baseline"]), None)
 
 
 def _cells(row: PaperRow, key: CellKey) -> list[Any]:
@@ -208,16 +212,15 @@ def _times(table: PaperTable, key: TimeKey) -> Table | None:
     for place, column in enumerate(table["columns"]):
         cells = column.get("cells")
         places.setdefault(f"{column['task']} {cells}" if cells else column["task"], place)
-    base = _base(table)
     rows = []
     for row in table["rows"]:
-        line = []
+        base, line = baseline_of(table, row), []
         for place in places.values():
             seconds, other = (_cells(each, key)[place] if each else None for each in (row, base))
-            ratio = f" (x{seconds / other:.2f})" if seconds and other and row is not base else ""
+            ratio = f" (x{seconds / other:.2f})" if seconds and other else ""
             line.append("-" if seconds is None else f"{seconds:.2f}{ratio}")
         if set(line) != {"-"}:
-            rows.append([row["title"], *line])
+            rows.append([compared_title(table, row), *line])
     return Table(("", *places), rows) if rows else None
 
 
@@ -232,11 +235,12 @@ def _notes(table: PaperTable) -> list[str]:
         lines.append(f"Paper: {table['source']}.")
     deviations = table["statistic"] == "sd"
     if not deviations and any(any(_cells(row, "difference")) for row in table["rows"]):
+        each = "" if has_one_baseline(table) else " with one baseline"
         lines.append(
             "Differences are of means: paired bootstrap over dev rows and seeds, "
             f"{table['resamples']:,} resamples, 95 % percentile interval; p is two-sided, after "
-            "Holm's correction over the column's comparisons. Rows only: a side has one seed, so "
-            "there is no p."
+            f"Holm's correction over the column's comparisons{each}. Rows only: a side has one "
+            "seed, so there is no p."
         )
     for average in table["averages"]:
         columns = ", ".join(average["columns"]) or "no column that every row has"

@@ -59,6 +59,7 @@ class PaperCell(TypedDict):
 class PaperRow(TypedDict):
     name: str
     title: str
+    baseline: NotRequired[str | None]  # what it is compared with, if not with the table's
     cells: list[PaperCell | None]  # per column
 
 
@@ -87,3 +88,24 @@ class PaperTable(TypedDict):
     averages: list[PaperAverage]
     notes: list[str]
     verdicts: NotRequired[list[str]]
+
+
+def baseline_of(table: PaperTable, row: PaperRow) -> PaperRow | None:
+    """Return the row that a row is compared with; None if it is a baseline itself."""
+    name = row.get("baseline", table["baseline"])
+    found = next((other for other in table["rows"] if other["name"] == name), None)
+    return None if found is row else found
+
+
+def has_one_baseline(table: PaperTable) -> bool:
+    """Return False if some rows are compared with another row than the table's baseline."""
+    found = (baseline_of(table, row) for row in table["rows"])
+    return {base["name"] for base in found if base} <= {table["baseline"]}
+
+
+def compared_title(table: PaperTable, row: PaperRow) -> str:
+    """Return a row's title, with that of its baseline where rows have different ones."""
+    base = baseline_of(table, row)
+    if base is None or has_one_baseline(table):
+        return row["title"]
+    return f"{row['title']}, to {base['title']}"

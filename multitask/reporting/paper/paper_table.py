@@ -77,13 +77,14 @@ def paper_table(
     baseline = layout.baseline or names[0]
     if baseline not in names:
         raise UserError(f"{layout.title}: baseline: no row {baseline!r}{suggest(baseline, names)}")
+    baselines = layout.baselines(names)
     cells: dict[str, list[PaperCell | None]] = {name: [] for name in names}
     used: dict[Path, None] = {}
     undefined: list[str] = []
     for place, column in enumerate(layout.columns):
         groups = _groups(column, runs_of[place], reports)
         compared = _column(
-            column, groups, reports, layout.statistic, baseline=baseline, resamples=resamples
+            column, groups, reports, layout.statistic, baselines=baselines, resamples=resamples
         )
         runs = [Path(run) for cell in compared.values() for run in cell["runs"]]
         used |= dict.fromkeys(runs)
@@ -109,7 +110,13 @@ def paper_table(
         "resamples": resamples,
         "columns": [_column_keys(column) for column in layout.columns],
         "rows": [
-            {"name": name, "title": _title(layout, name), "cells": cells[name]} for name in names
+            {
+                "name": name,
+                "title": _title(layout, name),
+                "baseline": baselines[name],
+                "cells": cells[name],
+            }
+            for name in names
         ],
         "averages": averages(layout, cells) if layout.averages else [],
         "notes": [*notes, *run_notes([(run, reports[run]) for run in used]), *undefined],
@@ -167,12 +174,29 @@ def _column(
     reports: Reports,
     statistic: str,
     *,
-    baseline: str,
+    baselines: Mapping[str, str | None],
     resamples: int,
 ) -> dict[str, PaperCell]:
     """Compare the rows; return the cell of each in percent: our statistic and its parts."""
-    if not groups:
-        return {}
+    against = {group.name: baselines[group.name] or group.name for group in groups}
+    cells: dict[str, PaperCell] = {}
+    for baseline in dict.fromkeys(against.values()):
+        alike = [group for group in groups if baseline in (group.name, against[group.name])]
+        found = _compared(column, alike, reports, statistic, baseline=baseline, resamples=resamples)
+        cells |= {name: cell for name, cell in found.items() if against[name] == baseline}
+    return {group.name: cells[group.name] for group in groups}
+
+
+def _compared(
+    column: Column,
+    groups: Sequence[Group],
+    reports: Reports,
+    statistic: str,
+    *,
+    baseline: str,
+    resamples: int,
+) -> dict[str, PaperCell]:
+    """Compare rows with one baseline; without differences where the column lacks it."""
     task, present = column.task, baseline in [group.name for group in groups]
     against = baseline if present else groups[0].name
     made = compare(list(groups), against, metrics={task: column.metric}, resamples=resamples)

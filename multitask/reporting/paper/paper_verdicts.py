@@ -12,7 +12,7 @@ from multitask.reporting.comparison.verdicts import (
     unequal_training,
     verdict,
 )
-from multitask.reporting.paper.paper_json import PaperCell, PaperTable
+from multitask.reporting.paper.paper_json import PaperRow, PaperTable, baseline_of
 
 
 def paper_verdicts(table: PaperTable) -> list[str]:
@@ -20,17 +20,20 @@ def paper_verdicts(table: PaperTable) -> list[str]:
 
     None for a table of standard deviations: the differences are of means.
     """
-    base = next((row for row in table["rows"] if row["name"] == table["baseline"]), None)
-    if table["statistic"] == "sd" or base is None:
+    if table["statistic"] == "sd":
         return []
-    columns = {
-        column["title"]: list(_compared(table, base["cells"][place], place))
-        for place, column in enumerate(table["columns"])
-    }
-    title = _name(table, table["baseline_title"])
-    lines = column_sentences(title, columns, digits=2, margin=table.get("margin"))
-    every = [row for rows in columns.values() for row in rows]
-    return [*lines, *_counts(every), *unequal_training(title, _trained(columns))] if lines else []
+    bases = [base for row in table["rows"] if (base := baseline_of(table, row))]
+    lines, unlike, every = [], [], []
+    for base in {base["name"]: base for base in bases}.values():
+        columns = {
+            column["title"]: list(_compared(table, base, place))
+            for place, column in enumerate(table["columns"])
+        }
+        title = _name(table, base["title"])
+        lines += column_sentences(title, columns, digits=2, margin=table.get("margin"))
+        unlike += unequal_training(title, _trained(columns))
+        every += [row for rows in columns.values() for row in rows]
+    return [*lines, *_counts(every), *unlike]
 
 
 def _name(table: PaperTable, title: str) -> str:
@@ -54,17 +57,20 @@ def _trained(columns: Mapping[str, Sequence[Compared]]) -> dict[str, str]:
     }
 
 
-def _compared(table: PaperTable, base: PaperCell | None, place: int) -> Iterator[Compared]:
+def _compared(table: PaperTable, base: PaperRow, place: int) -> Iterator[Compared]:
     """Yield the differences of a column, with the printed ones where both values are printed."""
+    against = base["cells"][place]
     for row in table["rows"]:
         cell = row["cells"][place]
         difference = cell.get("difference") if cell else None
-        if cell is None or base is None or not difference or difference["low"] is None:
+        if cell is None or against is None or baseline_of(table, row) is not base:
             continue
-        printed, other = cell["printed"], base["printed"]
+        if not difference or difference["low"] is None:
+            continue
+        printed, other = cell["printed"], against["printed"]
         # 55.32 - 53.59 is 1.73 in decimals, and 1.7300000000000004 in floats
         apart = None if printed is None or other is None else round(printed - other, 6)
-        yield Compared(_name(table, row["title"]), difference, apart, shares(cell, base))
+        yield Compared(_name(table, row["title"]), difference, apart, shares(cell, against))
 
 
 def _counts(rows: list[Compared]) -> list[str]:
