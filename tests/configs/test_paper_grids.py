@@ -51,6 +51,7 @@ TABLES = [
     ("papers/layer_attention_table1_minilm", "ablations/layer_attention_sts"),
     ("papers/layer_attention_table2", "ablations/layer_attention"),
     ("papers/layer_attention_table2", "papers/layer_attention_bert_base"),
+    ("papers/layer_attention_table2_mean", "ablations/layer_attention"),
     ("papers/layer_attention_table5", "ablations/layer_attention_diffcse"),
     ("papers/minibert_table1", "papers/multitask_minibert"),
     ("papers/minibert_table2", "papers/multitask_minibert"),
@@ -133,6 +134,24 @@ def test_the_rows_of_table_1_are_trained_as_the_files_of_the_same_names():
         assert options == plain | wanted.head.options | {"chunk": None}, cell.name
         for key in ("lr", "head_lr", "epochs", "eval_steps", "select"):
             assert getattr(made.training, key) == getattr(alone.training, key), (cell.name, key)
+
+
+@pytest.mark.parametrize("name", ["layer_attention_table1", "layer_attention_table1_minilm"])
+def test_the_rows_of_table_1_are_compared_within_an_encoder_and_an_equation(name):
+    table = load_layout(CONFIGS / "papers" / f"{name}.yaml")
+    baselines = table.baselines(list(table.rows))
+    for row, baseline in baselines.items():
+        objective = next(part for part in row.split("_") if part.startswith("eq"))
+        start = row[: row.index(objective)] + objective
+        assert baseline == (None if row == f"{start}_cls" else f"{start}_cls")
+
+
+@pytest.mark.parametrize("name", ["layer_attention_all", "layer_attention_bert_base"])
+def test_cells_of_other_objectives_have_no_dev_rows_that_cannot_be_compared(name):
+    grid = load_grid(CONFIGS / "papers" / f"{name}.yaml")
+    for cell in grid.cells:
+        data = grid.config(cell, 1, Path()).tasks["contrastive"].data
+        assert data.dev is None and not data.dev_share, cell.name
 
 
 def test_the_hubs_grid_takes_all_rows():

@@ -49,6 +49,8 @@ def test_what_a_layout_does_not_say_has_a_default(tmp_path):
         ("[50.0, null]", "[50.0]", ":7: rows.base.printed: 1 values for 2 columns"),
         ("[50.0, null]", "[a, b]", ":7: rows.base.printed.0"),
         ("baseline: base", "baseline: bass", ":2: baseline: expected one of base, other"),
+        ("title: Another", "baseline: b", ":8: rows.other.baseline: expected one of base"),
+        ("title: Another", "baseline: other", ":8: rows.other.baseline: expected one of base"),
         ("baseline: base", "statistic: mode", ":2: statistic: should be 'mean', 'median' or 'sd'"),
         ("title: a table", "name: x", ":1: name: unknown key"),
     ],
@@ -58,6 +60,22 @@ def test_a_mistake_names_its_line(old, new, said, tmp_path):
     with pytest.raises(UserError) as caught:
         load_layout(tmp_path / "x.yaml")
     assert str(caught.value).startswith(f"{tmp_path / 'x.yaml'}{said}")
+
+
+def test_a_row_has_its_own_baseline_or_that_of_the_layout(tmp_path):
+    more = "  third: {baseline: other}\n  fourth: {}\n"
+    (tmp_path / "x.yaml").write_text(GOOD + more)
+    layout = load_layout(tmp_path / "x.yaml")
+    names = [*layout.rows, "of another run"]
+    assert layout.baselines(names) == {
+        "base": None,
+        "other": None,  # another row names it
+        "third": "other",
+        "fourth": "base",
+        "of another run": "base",
+    }
+    (tmp_path / "x.yaml").write_text(GOOD.replace("baseline: base\n", "") + more)
+    assert load_layout(tmp_path / "x.yaml").baselines(names)["fourth"] == "base"
 
 
 def test_a_table_without_other_rows_has_rows(tmp_path):

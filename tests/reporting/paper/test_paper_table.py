@@ -15,7 +15,7 @@ from multitask.reporting.comparison.spread import sd_ratio
 from multitask.reporting.paper import paper_files
 from multitask.reporting.paper import paper_table as paper_table_module
 from multitask.reporting.paper.layout import Column, Layout, load_layout
-from multitask.reporting.paper.paper_figures import draw_paper_table
+from multitask.reporting.paper.paper_figures import draw_gains, draw_paper_table
 from multitask.reporting.paper.paper_table import paper_table
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
@@ -164,6 +164,30 @@ def test_a_columns_cells_are_compared_with_the_baseline_among_them(runs):
     assert table["rows"][1]["cells"][1]["difference"]["p"] is not None
     assert [row["cells"] for row in table["rows"]] == [row["cells"] for row in plain["rows"]]
     assert "|  | sst rows\\_250 | para rows\\_500 |" in paper_files.paper_markdown(table)
+
+
+def test_a_row_is_compared_with_its_own_baseline(runs):
+    named = {"a": runs["base"], "b": runs["good"], "c": runs["good"], "d": runs["base"]}
+    rows = {"a": {"printed": [50, 60, 70, None]}, "b": {"printed": [51, 60, 70, None]}}
+    rows |= {"c": {"baseline": "d", "printed": [40, 60, 70, None]}}
+    rows |= {"d": {"title": "D", "printed": [44, 60, 70, None]}}
+    table = made(named, rows=rows, baseline="a")
+    assert [row["baseline"] for row in table["rows"]] == [None, "a", "d", None]
+    cells = [row["cells"][0] for row in table["rows"]]
+    assert cells[0]["difference"] is None and cells[3]["difference"] is None
+    assert cells[1]["difference"] == cells[2]["difference"]  # of the same runs
+    text = paper_files.paper_markdown(table)
+    assert "Difference to each row's baseline, in points" in text
+    assert "| b, to a | paper | +1.00 |" in text and "| c, to D | paper | -4.00 |" in text
+    assert "Holm's correction over the column's comparisons with one baseline." in text
+    (first, second) = (i for i, line in enumerate(table["verdicts"]) if "Compared with" in line)
+    assert table["verdicts"][first].startswith("Compared with a;")
+    assert table["verdicts"][second].startswith("Compared with D;")
+    assert "b +" in table["verdicts"][first + 1] and "c +" in table["verdicts"][second + 1]
+    assert "of 6 printed differences" in "\n".join(table["verdicts"]).lower()
+    figure = draw_gains(table)
+    assert figure.axes[0].get_ylabel().startswith("gain over each row's baseline")
+    assert "c, to D" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_averages_are_over_the_columns_that_every_row_has(runs):
