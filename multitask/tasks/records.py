@@ -22,11 +22,15 @@ NAMES = ("name", "names")
 def file_records(
     rows: Rows, reader: LabelReader, predictions: Array, scores: Array
 ) -> Iterator[dict[str, object]]:
-    """Yield the lines of a prediction file: with ids and texts, six digits, no class names."""
+    """Yield the lines of a prediction file: with ids and texts, without class names.
+
+    Scores have nine digits, all that fp32 has: with fewer, near cosines would rank as ties, and the
+    file would not give the reported correlation.
+    """
     records = reader.task_type.records(rows, reader, predictions, scores)
     for name, texts, record in zip(rows.ids, rows.texts, records, strict=True):
         record["scores"] = [
-            score if score is None else round(score, 6) for score in record["scores"]
+            score if score is None else float(f"{score:.9g}") for score in record["scores"]
         ]
         shown = {key: value for key, value in record.items() if key not in NAMES}
         yield {"id": name, "texts": texts, **shown}

@@ -12,16 +12,25 @@ ROWS = Rows("f", ["a", "b"], [("x",), ("y",)], np.array([1, 0]))
 OUTPUT = np.array([1, 1]), np.array([[0.12345678, 0.87654322], [0.5, 0.5]])
 
 
-def test_a_file_has_ids_texts_labels_and_six_digits():
+def test_a_file_has_ids_texts_and_labels():
     first, second = file_records(ROWS, READER, *OUTPUT)
     assert first == {
         "id": "a",
         "texts": ("x",),
         "label": 1,
         "prediction": 1,
-        "scores": [0.123457, 0.876543],
+        "scores": [0.12345678, 0.87654322],
     }
     assert (second["id"], second["label"]) == ("b", 0)
+
+
+def test_scores_in_a_file_rank_as_in_memory():
+    near = np.float32(0.9999990) + np.arange(4, dtype=np.float32) * np.float32(2**-24)
+    rows = Rows("f", list("abcd"), [("x",)] * 4, np.zeros(4))
+    records = file_records(rows, READER, np.ones(4, dtype=int), near[:, None])
+    saved = [record["scores"][0] for record in records]
+    assert saved == sorted(saved) and len(set(saved)) == 4
+    assert np.array_equal(np.float32(saved), near)
 
 
 def test_python_gets_names_and_all_digits_and_no_labels():

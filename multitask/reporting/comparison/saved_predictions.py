@@ -18,7 +18,7 @@ from multitask.tasks.metrics import resampled_values
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
-# Scores are saved with six digits and may be written again on another device, so predictions may
+# Scores are saved with nine digits and may be written again on another device, so predictions may
 # differ from the reported score by this much.
 TOLERANCE = 0.005
 
