@@ -8,7 +8,9 @@ scored predictions before they were clipped, so their scores are those of the co
 
 import argparse
 import csv
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
@@ -61,7 +63,8 @@ def _predictions(
     pairs = [(row["sentence1"], row["sentence2"]) for row in dev]
     with TemporaryDirectory() as place:
         settings = [f"data_dir={directory}", f"output_dir={place}/run", *SHORT, *overrides]
-        run = train(config, settings)
+        with redirect_stdout(sys.stderr):
+            run = train(config, settings)
         with patch.object(NumberScores, "predict", lambda _, scores: (scores, scores[:, None])):
             predicted = [record["prediction"] for record in run.predict("sts", pairs)]
     return np.array(predicted), np.array([float(row["similarity"]) for row in dev])
