@@ -27,6 +27,7 @@ KINDS: dict[str, Callable[[str], str | None]] = {
     "conflict": run_tables.conflict,
     "epochs": run_tables.epochs,
     "importance": run_tables.importance,
+    "layers": run_tables.layers,
     "grid": grid_tables.grid,
     "scores": grid_tables.scores,
     "paired": grid_tables.paired,

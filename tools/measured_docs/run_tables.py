@@ -1,4 +1,4 @@
-"""Tables of single runs: the full protocol, contrastive runs, conflict, epochs, importance."""
+"""Tables of single runs: all rows, contrastive runs, conflict, epochs, importance, layers."""
 
 import json
 import math
@@ -17,6 +17,7 @@ CONTRASTIVE = RESULTS / "contrastive"
 TRIALS = RESULTS / "trials"
 EPOCHS = RESULTS / "epochs"
 IMPORTANCE = RESULTS / "importance"
+LAYERS = RESULTS / "layers"
 OUTPUT = re.compile(r" output_dir=\S+| --overwrite")
 COLUMNS = [
     ("sst", "accuracy"),
@@ -211,3 +212,23 @@ def importance(name: str) -> str | None:
     titles = ["run", "task", "texts", "embeddings", *(f"layer {i + 1}" for i in range(layers))]
     titles += ["above_0"] * rectified
     return f"{markdown_table(titles, rows)}\n\n{source_line(stored['source'])}\n"
+
+
+def layers(name: str) -> str | None:
+    """Write, per suite and pooling, the correlation of the last layer and of the best one below."""
+    file = LAYERS / f"{name}.json"
+    if not file.is_file():
+        return None
+    suites = {suite: of["all"] for suite, of in json.loads(file.read_text())["suites"].items()}
+    poolings = next(iter(suites.values()))
+    rows = [[suite, *map(_last_layer, scores.values())] for suite, scores in suites.items()]
+    titles = ["last layer (highest layer below)", *poolings]
+    return f"{markdown_table(titles, rows)}\n"
+
+
+def _last_layer(by_layer: float | list[Score]) -> str:
+    """Write the last score of a list, and the highest before it; a number has no layers."""
+    if isinstance(by_layer, float):
+        return f"{100 * by_layer:.2f}"
+    *below, last = map(_number, by_layer)
+    return f"{100 * last:.2f} ({100 * max(score for score in below if not math.isnan(score)):.2f})"

@@ -85,22 +85,25 @@ def _against(difference: Difference, printed: float) -> str:
 
 
 def comparison_verdicts(comparison: Comparison) -> list[str]:
-    """Return a sentence per column, and which rows were trained longer or shorter."""
+    """Return a sentence per column, and which rows were trained longer or shorter.
+
+    The mean over tasks has none if only one task counts for it.
+    """
     groups = {group["name"]: group for group in comparison["groups"]}
     base = groups[comparison["baseline"]]
     trained = {name: shares(group, base) for name, group in groups.items()}
     differences = score_tables.differences(comparison)
-    titles = score_tables.columns(comparison)
-    if len(comparison["tasks"]) == 1:  # the mean over tasks is its score
-        titles = titles[:-1]
     columns = {
         title: [
             Compared(row, difference, trained=trained[row])
             for row, line in differences.items()
             if (difference := line[place]) and difference["low"] is not None
         ]
-        for place, title in enumerate(titles)
+        for place, title in enumerate(score_tables.columns(comparison))
     }
+    *tasks, mean = columns
+    if columns[mean] in [columns[task] for task in tasks]:  # only this task counts for the mean
+        del columns[mean]
     lines = column_sentences(base["name"], columns, margin=comparison.get("margin"))
     return [*lines, *unequal_training(base["name"], trained)] if lines else []
 

@@ -25,6 +25,9 @@ def test_what_a_paper_prints_is_its_layout():
     assert "STS-B Pe." not in grid_tables.printed("maxpoolbert/table2")
     curve = grid_tables.printed("maxpoolbert/table7").splitlines()
     assert curve[2] == "| k = 1 | 54.85 | 83.58 | 88.44 | 63.18 |"
+    deviations = grid_tables.printed("maxpoolbert/table3").splitlines()
+    assert deviations[2].startswith("| BERT base | 6.34 | 2.42 | 0.208 | ")
+    assert deviations[4].startswith("| MHA | 4.30 | 2.10 | ") and "| 0.0809 |" in deviations[4]
     table_1 = grid_tables.printed("papers/layer_attention_table1")
     assert "| Avg (mean of 7 of 7 columns) |" in table_1 and " 76.90 |" in table_1
 

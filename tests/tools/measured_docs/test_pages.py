@@ -27,6 +27,8 @@ def test_every_saved_grid_is_on_a_page():
         assert f"<!-- measured: epochs {file.stem} -->" in text, file.stem
     for file in run_tables.IMPORTANCE.glob("*.json"):
         assert f"<!-- measured: importance {file.stem} -->" in text, file.stem
+    for file in run_tables.LAYERS.glob("*.json"):
+        assert f"<!-- measured: layers {file.stem} -->" in text, file.stem
     for file in text_excerpts.EXPORTS.glob("*.md"):
         assert f"exported {file.stem} -->" in text, file.name
 

@@ -1,5 +1,7 @@
 """Tables of single runs."""
 
+import json
+
 from multitask.config.saved.report_model import Agreement, RunReport
 from tools.measured_docs import run_tables
 
@@ -33,3 +35,14 @@ def test_every_trial_has_a_line_and_beats_its_trivial_baselines():
         assert report.trial
         for task in report.tasks.values():
             assert task.score > (task.baselines.trivial[task.metric] or 0)
+
+
+def test_the_last_layer_is_next_to_the_best_layer_below_it(tmp_path, monkeypatch):
+    scores = {"cls": [None, 0.2, 0.5], "mean": [0.7, 0.3, 0.6], "first-last mean": 0.65}
+    saved = {"of": "small", "suites": {"STS12": {"all": scores, "subsets": {}}}}
+    (tmp_path / "small.json").write_text(json.dumps(saved))
+    monkeypatch.setattr(run_tables, "LAYERS", tmp_path)
+    header, _, row = run_tables.layers("small").splitlines()
+    assert header.endswith("| cls | mean | first-last mean |")
+    assert row == "| STS12 | 50.00 (20.00) | 60.00 (70.00) | 65.00 |"
+    assert run_tables.layers("not_there") is None

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from multitask.reporting.comparison import verdicts
-from multitask.reporting.comparison.verdicts import Compared, sentence, verdict
+from multitask.reporting.comparison.verdicts import (
+    Compared,
+    comparison_verdicts,
+    sentence,
+    verdict,
+)
 from multitask.reporting.paper.paper_verdicts import paper_verdicts
 from tests.conftest import ROOT
 from tools.measured_docs import grid_tables
@@ -114,6 +119,21 @@ def test_a_changed_number_of_a_saved_grid_changes_its_sentence(tmp_path, monkeyp
     assert says("grids/not_there") is None
 
 
+def test_the_mean_has_a_sentence_only_where_several_tasks_count():
+    comparison = grid_tables.load_grid("smart_short")
+
+    def columns():
+        _, *lines = comparison_verdicts(comparison)
+        return [line.partition(":")[0] for line in lines]
+
+    assert columns() == ["sst accuracy", "qqp accuracy", "sts pearson", "mean"]
+    for group in comparison["groups"]:  # as if qqp and sts were evaluated only
+        group["overall"] = group["tasks"]["sst"]
+    assert columns() == ["sst accuracy", "qqp accuracy", "sts pearson"]
+    one = comparison | {"tasks": {"sst": comparison["tasks"]["sst"]}}
+    assert comparison_verdicts(one)[1:] == comparison_verdicts(comparison)[1:2]
+
+
 def test_a_changed_number_of_a_papers_table_changes_its_sentence():
     saved = json.loads((grid_tables.PAPERS / "layer_attention_table2.json").read_text())["table"]
     last = saved["rows"][-1]["title"]
@@ -139,29 +159,75 @@ def test_a_papers_rows_that_were_trained_unlike_the_baseline_in_one_column():
     assert "1 the baseline's predictions" in line
 
 
-# Words that say how a comparison ended; `says` has the sentences that may.
+# Words that say how a comparison ended; `says` has the sentences that may. "The same seed" and "a
+# lower rate" say nothing about an end, "the same as" and "lower than" do.
 VERDICT = re.compile(
-    r"\b(?:gain|help|repeat|better|equal|cost|significan)\w*|\bnot\s+see\b", re.IGNORECASE
+    r"\b(?:(?:gain|help|repeat|better|worse|equal|cost|significan|improv|outperform|beat|hardly)\w*"
+    r"|wins?|won|los(?:es?|t)|matters?|same (?:as|scores?|results?)|as good|not see"
+    r"|(?:almost|nearly|about) (?:the same|as|no)|no (?:such )?(?:difference|effect)"
+    r"|(?:higher|lower) than)\b",
+    re.IGNORECASE,
 )
 COMPARED = {"grid", "scores", "paired", "paper", "ours", "lines", "written"}
+COMPARED |= {"runs", "trials", "contrastive", "conflict", "epochs", "importance", "layers"}
 
 
 def verdicts_in_prose(text: str) -> list[str]:
-    """Return the words of verdict outside generated blocks, in sections with compared numbers."""
+    """Return the words of verdict outside generated blocks, in sections with compared numbers.
+
+    A section has the numbers of its subsections, too: its first lines introduce them.
+    """
     text = BLOCK.sub(lambda block: f"\n<{block[2]}>\n", text)
     text = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", "", text, flags=re.DOTALL)  # code, links
-    found = []
-    for section in re.split(r"^(?=#+ )", text, flags=re.MULTILINE):
-        if COMPARED & set(re.findall(r"^<(\w+)>$", section, re.MULTILINE)):
+    found: list[str] = []
+    below: dict[int, bool] = {}  # by depth: whether a later section has numbers
+    for section in reversed(re.split(r"^(?=#+ )", text, flags=re.MULTILINE)):
+        depth = len(section) - len(section.lstrip("#"))
+        compared = not COMPARED.isdisjoint(re.findall(r"^<(\w+)>$", section, re.MULTILINE))
+        subsections = [below.pop(each) for each in list(below) if each > depth]
+        compared |= any(subsections)
+        below[depth] = below.get(depth, False) or compared
+        if compared:
             title = section.partition("\n")[0]
-            found += [f"{title}: {word}" for word in VERDICT.findall(section)]
+            words = VERDICT.findall(" ".join(section.split()))
+            found = [*(f"{title}: {word}" for word in words), *found]
     return found
 
 
 def test_verdicts_are_found_in_the_prose_of_a_section_with_results_alone():
     block = "<!-- measured: grid smart -->\n### Gain\nbetter\n<!-- end -->\n"
-    text = f"# A\nIt helps.\n## B\nWe do not\nsee it, `better`.\n{block}## C\nequal\n"
-    assert verdicts_in_prose(text) == ["## B: not\nsee"]
+    text = f"# A\nThe same seed.\n## B\nWe do not\nsee it, `better`.\n{block}## C\nequal\n"
+    assert verdicts_in_prose(text) == ["## B: not see"]
+
+
+def test_verdicts_are_found_where_a_subsection_has_the_results():
+    block = "<!-- measured: grid smart -->\n<!-- end -->\n"
+    text = f"# A\nIt helps.\n## B\nwins\n### C\n{block}### D\nas good\n## E\nlost\n#### F\nbeats\n"
+    assert verdicts_in_prose(text) == ["# A: helps", "## B: wins"]
+    assert verdicts_in_prose(text.replace("beats", block)) == [
+        "# A: helps",
+        "## B: wins",
+        "## E: lost",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "found"),
+    [
+        ("The same seed, the same rows, a lower rate, the higher layers.", []),
+        ("It is the\nsame as before.", ["same as"]),
+        ("They have the same scores.", ["same scores"]),
+        ("Almost as high, nearly the same.", ["Almost as", "nearly the same"]),
+        ("It is lower than that, and worse.", ["lower than", "worse"]),
+        ("It outperforms nothing, hardly anything.", ["outperforms", "hardly"]),
+        ("It wins, beats it, improves it.", ["wins", "beats", "improves"]),
+        ("There is no such effect, and no difference.", ["no such effect", "no difference"]),
+        ("One is as good.", ["as good"]),
+    ],
+)  # fmt: skip
+def test_words_of_verdict(sentence, found):
+    text = f"# A\n{sentence}\n<!-- measured: grid smart -->\n<!-- end -->\n"
+    assert verdicts_in_prose(text) == [f"# A: {word}" for word in found]
 
 
 @pytest.mark.parametrize("page", measured_pages(), ids=lambda page: page.name)
