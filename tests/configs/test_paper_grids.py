@@ -61,6 +61,7 @@ TABLES = [
     ("papers/layer_attention_table5", "ablations/layer_attention_diffcse"),
     ("papers/minibert_table1", "papers/multitask_minibert"),
     ("papers/minibert_table2", "papers/multitask_minibert"),
+    ("papers/minibert_multitask", "papers/multitask_minibert"),
 ]
 MAXPOOL = ["cls", "max_cls", "mha", "max_seq_mha", "mean_seq_mha"]
 
