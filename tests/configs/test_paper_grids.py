@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.config import load_config
+from multitask.config import Config, load_config
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
 from multitask.reporting.paper.layout import load_layout
@@ -155,6 +155,45 @@ def test_the_rows_of_table_1_are_compared_within_an_encoder_and_an_equation(name
         assert baseline == (None if row == f"{start}_cls" else f"{start}_cls")
 
 
+def settings(name: str) -> dict[str, Config]:
+    """The resolved config of each cell of a grid, by the cell's name."""
+    grid = load_grid(CONFIGS / f"{name}.yaml")
+    return {cell.name: grid.config(cell, 1, Path()) for cell in grid.cells}
+
+
+def differing(left: Config, right: Config) -> set[str]:
+    """The keys in which two configs differ: of `training`, and of tasks as TASK.KEY."""
+    found = {key for key, value in left.training if value != getattr(right.training, key)}
+    for name, task in left.tasks.items():
+        other = right.tasks[name]
+        found |= {f"{name}.{key}" for key, value in task if value != getattr(other, key)}
+    return found
+
+
+def test_the_cells_of_the_mini_bert_grid_differ_in_what_their_names_say():
+    cells = settings("papers/multitask_minibert")
+    nine, joint, alternate = (
+        cells[name] for name in ("multitask_9_epochs", "multitask", "cls_cls_cls")
+    )
+    assert differing(nine, joint) == {"epochs"} and nine.training.epochs == 9
+    assert joint.training.epochs == alternate.training.epochs == 3
+    assert differing(joint, alternate) == {"combine"} and joint.training.combine == "joint"
+    best, literal = cells["cls_mean_mean"], cells["literal_heads"]
+    assert differing(alternate, best) == {"qqp.pooling", "sts.pooling"}
+    assert differing(literal, best) == {"qqp.head", "sts.head"}
+    head = literal.tasks["qqp"].head
+    assert head.name == "siamese_paraphrase" and head.options["features"] == ["u", "v", "abs_diff"]
+    assert literal.tasks["sts"].head.name == "cosine_with_embeddings"
+
+
+def test_one_row_of_equation_7_keeps_its_mlp_and_one_does_not():
+    cells = settings("ablations/layer_attention_eq7")
+    kept = {name: cell.tasks["contrastive"].head.options for name, cell in cells.items()}
+    assert {name for name, options in kept.items() if options["mlp_only_train"]} == {"eq7_cls"}
+    apart = differing(cells["eq7_cls_mlp"], cells["eq7_attention"])
+    assert {key.partition(".")[2] for key in apart} == {"pooling"}  # the suites share it
+
+
 @pytest.mark.parametrize("folder", ["ablations", "papers"])
 def test_the_cells_of_a_grid_have_the_same_dev_rows(folder):
     files = sorted((CONFIGS / folder).glob("layer_attention*.yaml"))
@@ -171,6 +210,8 @@ def test_the_hubs_grid_takes_all_rows():
         config = grid.config(cell, 1, Path())
         assert config.encoder.name == "bert-base-uncased" and not config.training.holdout
         assert {task.max_rows for task in config.tasks.values()} == {None}
+        assert config.training.epochs == (9 if cell.name == "multitask_9_epochs" else 3)
+        assert config.training.lr == 2e-5  # section 4.6
         assert {task.data.format for task in config.tasks.values()} == {"hub"}
 
 

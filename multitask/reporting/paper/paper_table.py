@@ -101,7 +101,7 @@ def paper_table(
         "format": 1,
         "title": layout.title,
         "source": layout.source,
-        "paper": _paper_keys(layout),
+        "paper": paper_keys(layout),
         "statistic": layout.statistic,
         "baseline": baseline,
         "baseline_title": _title(layout, baseline),
@@ -244,7 +244,8 @@ def _in_points(difference: Difference | None) -> Difference | None:
     }
 
 
-def _paper_keys(layout: Layout) -> PaperSetting | None:
+def paper_keys(layout: Layout) -> PaperSetting | None:
+    """Return how the paper's runs were trained, as the table has it."""
     paper = layout.paper
     if paper is None:
         return None

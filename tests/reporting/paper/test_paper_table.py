@@ -190,6 +190,11 @@ def test_a_row_is_compared_with_its_own_baseline(runs):
     assert "c, to D" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+def test_a_layouts_margin_decides_what_is_called_equal(runs):
+    assert "equal within" not in str(made(runs)["verdicts"])
+    assert "equal within 100: Good & new" in str(made(runs, margin=100)["verdicts"])
+
+
 def test_averages_are_over_the_columns_that_every_row_has(runs):
     table = made(runs)
     columns, official = table["averages"]

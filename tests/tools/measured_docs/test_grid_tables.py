@@ -3,8 +3,18 @@
 import json
 import math
 import statistics
+from pathlib import Path
 
+import pytest
+
+from multitask.reporting.paper.layout import load_layout
+from multitask.reporting.paper.paper_table import paper_keys
+from multitask.sweep.grid import load_grid
+from tests.conftest import ROOT
 from tools.measured_docs import grid_tables
+
+CONFIGS = ROOT / "configs"
+PAPERS, GRIDS = (sorted(path.glob("*.json")) for path in (grid_tables.PAPERS, grid_tables.GRIDS))
 
 
 def test_our_half_of_a_papers_table_is_its_values_and_differences_alone():
@@ -44,3 +54,62 @@ def test_groups_in_twos_are_tested_over_their_seeds():
     low, high = mean - 2.776445 * error, mean + 2.776445 * error
     assert line.startswith("| all\\_max-smart - all\\_max-plain |")
     assert f"| {mean:+.3f} [{low:+.3f}, {high:+.3f}] p " in line
+
+
+def name_of(path: Path) -> str:
+    return path.stem
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=name_of)
+def test_a_stored_table_has_the_printed_values_of_its_layout(path):
+    table = json.loads(path.read_text())["table"]
+    (file,) = CONFIGS.rglob(path.with_suffix(".yaml").name)
+    layout = load_layout(file)
+    assert table["paper"] == paper_keys(layout)
+    for row in table["rows"]:
+        wanted = layout.rows[row["name"]].printed if row["name"] in layout.rows else []
+        printed = [cell and cell["printed"] for cell in row["cells"]]
+        assert printed == (wanted or [None] * len(printed)), row["name"]
+
+
+COPIES = [path for path in sorted(CONFIGS.rglob("*_minilm.yaml")) if path.stem.count("table")]
+
+
+@pytest.mark.parametrize("path", COPIES, ids=name_of)
+def test_a_layout_for_minilm_repeats_values_of_the_papers_layouts(path):
+    """Rows of a paper have one name in all its layouts, or one end of a name (`bert_base_eq7`)."""
+    ours = load_layout(path)
+    theirs = [load_layout(file) for file in path.parent.glob("*table*.yaml") if file not in COPIES]
+    known: dict[tuple[str, str], set[float]] = {}
+    for layout in theirs:
+        for row in layout.rows.values():
+            for column, value in zip(layout.columns, row.printed, strict=bool(row.printed)):
+                known.setdefault((column.task, column.metric), set()).add(value)
+    for row in ours.rows.values():
+        for column, value in zip(ours.columns, row.printed, strict=bool(row.printed)):
+            key = (column.task, column.metric)
+            assert value is None or value in known[key], (path.stem, column.title, value)
+
+
+# what decides while it trains how much it trains has no plan to take the counts from
+DECIDES = "while_train_score_below"
+
+
+@pytest.mark.parametrize("path", GRIDS, ids=name_of)
+def test_a_stored_grid_says_how_much_each_row_was_trained(path):
+    stored = json.loads(path.read_text())
+    words = stored["source"]["command"].split()
+    probe = words[2] == "ablate" and load_grid(ROOT / words[3]).probe
+    for group in stored["groups"]:
+        unplanned = DECIDES in json.dumps(group["settings"])
+        assert (None in (group.get("updates"), group.get("trained_rows"))) == bool(
+            probe or unplanned
+        )
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=name_of)
+def test_a_stored_table_says_how_much_each_row_was_trained(path):
+    for row in json.loads(path.read_text())["table"]["rows"]:
+        for cell in row["cells"]:
+            if cell and cell["values"]:
+                assert cell["updates"] > 0 and cell["trained_rows"] >= cell["updates"]
