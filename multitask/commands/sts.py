@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=expand_home,
         nargs="+",
         default=[],
-        help="layers.json of other encoders: draw their layers too (with --layers)",
+        help="layers.json of other encoders: draw their curves too (with --layers)",
     )
     shared.add_output(parser, "DIR", "default: RUN/scores; ./scores for an encoder")
 
@@ -48,12 +48,13 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.data.sts_suites import read_suites
+    from multitask.reporting.sts_layers import differences, read_layers
     from multitask.utils.errors import UserError
 
     if arguments.others and not arguments.layers:
         raise UserError("--with draws layers of other encoders: give --layers too")
-    others = _read_layers(arguments.others)
     suites = read_suites(arguments.data, arguments.stsb)
+    others = read_layers(arguments.others, suites)
 
     from multitask.inference.analysis.sts_by_layer import score_layers
     from multitask.inference.embeddings import open_vectors
@@ -88,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
     }
     print(vectors.describe())
     print(terminal_table(report))
-    print("\n".join(f"note: {line}" for line in notes(report)))
+    print("\n".join(f"note: {line}" for line in (*notes(report), *differences(suites, others))))
     if vectors.run is not None:
         vectors.run.check_unchanged()
     _check_output(output)  # again: scoring takes a while
@@ -104,26 +105,6 @@ def run(arguments: argparse.Namespace) -> None:
             for ending in ("png", "svg"):
                 save_figure(figure, output / f"{name}.{ending}")
         print(f"written: {output / 'layers.json'}, layers.png, domains.png (and .svg)")
-
-
-def _read_layers(files: list[Path]) -> dict[str, Any]:
-    """Read what `--layers` wrote for other encoders: suites by the name of the encoder.
-
-    Raises UserError for a file that is damaged, or of an encoder that another file has too.
-    """
-    from multitask.config.saved.base import read_saved
-    from multitask.reporting.sts_json import SavedLayers
-    from multitask.utils.errors import UserError
-
-    layers: dict[str, Any] = {}
-    for file in files:
-        advice = "give a layers.json that `sts --layers` wrote"
-        saved = read_saved(file, SavedLayers, f": damaged: {{}}; {advice}")
-        if saved.of in layers:
-            message = f"--with: {file} is of {saved.of!r}, as another file is: leave one out"
-            raise UserError(f"{message}, or change the `of` of one")
-        layers[saved.of] = saved.model_dump(by_alias=True)["suites"]
-    return layers
 
 
 def _check_others(source: str, others: dict[str, Any]) -> None:

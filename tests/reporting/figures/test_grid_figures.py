@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -89,6 +90,8 @@ def test_many_groups_look_different_and_the_file_is_written(tmp_path):
     write_run(tmp_path / "run")
     looks = [tuple(group_style(place).values()) for place in range(28)]
     assert len(set(looks)) == 28
+    for look, following in pairwise(looks):  # equal curves show through one another
+        assert all(one != other for one, other in zip(look, following, strict=True))
     file = tmp_path / "curves.png"
     save_figure(
         grid_figures.draw_curve_bands({f"group {i}": [tmp_path / "run"] for i in range(9)}), file
