@@ -45,8 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    import json
-
     from multitask.data.sts_suites import read_suites
     from multitask.reporting.sts_layers import differences, read_layers
     from multitask.utils.errors import UserError
@@ -59,8 +57,6 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.inference.analysis.sts_by_layer import score_layers
     from multitask.inference.embeddings import open_vectors
     from multitask.inference.sts_scores import score_suites
-    from multitask.reporting.figures.layer_curves import draw_domains, draw_layers
-    from multitask.reporting.figures.style import save_figure
     from multitask.reporting.sts_json import StsReport
     from multitask.reporting.sts_report import average, markdown_page, notes, terminal_table
     from multitask.utils.files import without_nan, write_json, write_text
@@ -98,13 +94,23 @@ def run(arguments: argparse.Namespace) -> None:
     write_text(output / "sts.md", markdown_page(report))
     print(f"written: {output / 'sts.md'}, sts.json")
     if arguments.layers:
-        scores = without_nan(score_layers(suites, vectors.layers))
-        write_text(output / "layers.json", json.dumps({"of": source, "suites": scores}))
-        figures = (draw_layers({source: scores, **others}), draw_domains(scores, source))
-        for name, figure in zip(FIGURES, figures, strict=True):
-            for ending in ("png", "svg"):
-                save_figure(figure, output / f"{name}.{ending}")
-        print(f"written: {output / 'layers.json'}, layers.png, domains.png (and .svg)")
+        _write_layers(output, source, without_nan(score_layers(suites, vectors.layers)), others)
+
+
+def _write_layers(output: Path, source: str, scores: Any, others: dict[str, Any]) -> None:
+    """Write the scores of the layers, and draw them next to those of other encoders."""
+    import json
+
+    from multitask.reporting.figures.layer_curves import draw_domains, draw_layers
+    from multitask.reporting.figures.style import save_figure
+    from multitask.utils.files import write_text
+
+    write_text(output / "layers.json", json.dumps({"of": source, "suites": scores}))
+    figures = (draw_layers({source: scores, **others}), draw_domains(scores, source))
+    for name, figure in zip(FIGURES, figures, strict=True):
+        for ending in ("png", "svg"):
+            save_figure(figure, output / f"{name}.{ending}")
+    print(f"written: {output / 'layers.json'}, layers.png, domains.png (and .svg)")
 
 
 def _check_others(source: str, others: dict[str, Any]) -> None:
