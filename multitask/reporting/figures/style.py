@@ -224,10 +224,16 @@ def line_style(place: int) -> dict[str, Any]:
 def group_style(place: int) -> dict[str, Any]:
     """Return the style of curve number ``place``, as in ``LOOKS``.
 
-    Neighbours differ in colour, dashes and marker, so that equal curves show through one another.
+    No curve hides an equal one: gaps are above solid lines, and of equal dashes the first is wider.
     """
-    dashes = GROUP_DASHES[place % len(GROUP_DASHES)]
-    return {"color": GROUPS[place % len(GROUPS)], "linestyle": dashes, "marker": MARKERS[place % 5]}
+    turn, dashes = divmod(place, len(GROUP_DASHES))
+    return {
+        "color": GROUPS[place % len(GROUPS)],
+        "linestyle": GROUP_DASHES[dashes],
+        "marker": MARKERS[place % 5],
+        "linewidth": 1.0 if turn else 1.8,
+        "zorder": 2 + dashes / 10,
+    }
 
 
 def quiet_frame(axes: "Axes", across: bool = False) -> None:
