@@ -66,7 +66,7 @@ bench: setup  ## measure everything of docs/performance.md (an hour and a half o
 	mv .bench/*.md docs/results/benchmarks/
 	$(BIN)/python -m tools.benchmark_goals > docs/results/benchmarks/goals.md
 	$(BIN)/python -m tools.measured_docs
-	$(BIN)/python -m tools.benchmark_figure
+	$(BIN)/python -m tools.stored_figures
 
 format: setup
 	$(BIN)/ruff format .

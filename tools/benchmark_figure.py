@@ -32,7 +32,7 @@ def main() -> None:
         axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=9)
         axes.invert_yaxis()
         axes.set_title(title, fontsize=11, loc="left")
-        quiet_frame(axes)
+        quiet_frame(axes, across=True)
     save_figure(figure, DOCS / "images" / "performance.png")
 
 

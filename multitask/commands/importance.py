@@ -2,7 +2,7 @@
 
 Writes NAME.png, .svg (a row per task), NAME_lengths.png, .svg (short and long texts),
 NAME-TASK.png, .svg (a row per example) and the numbers as NAME.json (docs/hire.md). A run without
-weights is drawn from its log: only the means of tasks.
+weights is drawn from its log: only the means of tasks. --groups orders the tasks and names groups.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from multitask.commands import arguments as shared
 from multitask.utils.errors import UserError, check_text
+from multitask.utils.paths import expand_home
 
 if TYPE_CHECKING:
     from multitask.config import Config
@@ -27,6 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", metavar="T", action="append", help=text)
     text = "rows of dev that are drawn one by one (default: 20)"
     parser.add_argument("--examples", metavar="N", type=int, default=20, help=text)
+    text = "YAML file with groups of tasks, such as configs/hire/figure2.yaml (default: no groups)"
+    parser.add_argument("--groups", metavar="FILE", type=expand_home, help=text)
     place = "name of the files, or a directory for them"
     default = "importance, in the run or, of several, here"
     shared.add_output(parser, "NAME", f"{place} (default: {default})")
@@ -38,40 +41,48 @@ def run(arguments: argparse.Namespace) -> None:
 
     from multitask.reporting.figures.importance_map import draw_examples, draw_lengths, draw_tasks
     from multitask.reporting.figures.style import write_pictures
+    from multitask.reporting.figures.task_groups import in_groups, load_groups
     from multitask.utils.files import without_nan
 
     shared.check_number("--examples", arguments.examples, least=0)
     for text in arguments.text or []:
         check_text(text, "--text: the text")
+    groups = load_groups(arguments.groups) if arguments.groups else None
     runs, overrides = shared.runs_and_overrides(arguments)
-    importances = [
+    rows = [
         (directory, importance)
         for directory in runs
         for importance in _of_run(directory, overrides, arguments)
     ]
-    names = [importance.task for _, importance in importances]
-    labels = names
-    if len(set(names)) < len(names):
-        labels = [f"{directory.name} {importance.task}" for directory, importance in importances]
-    if len(set(labels)) < len(labels):
-        labels = [f"{directory} {importance.task}" for directory, importance in importances]
-    pictures = {"": draw_tasks([importance for _, importance in importances], labels)}
-    split = [
-        (importance, label)
-        for label, (_, importance) in zip(labels, importances, strict=True)
-        if importance.median
-    ]
+    group_of: list[str] = []  # of each row
+    if groups:
+        order, group_of = in_groups([importance.task for _, importance in rows], groups)
+        rows = [rows[place] for place in order]
+    labels = _labels(rows)
+    importances = [importance for _, importance in rows]
+    pictures = {"": draw_tasks(importances, labels, group_of)}
+    split = [n for n, importance in enumerate(importances) if importance.median]
     if split:
-        pictures["_lengths"] = draw_lengths(*zip(*split, strict=True))
-    for label, (_, importance) in zip(labels, importances, strict=True):
+        named = [labels[n] for n in split]
+        in_group = [group_of[n] for n in split] if groups else []
+        pictures["_lengths"] = draw_lengths([importances[n] for n in split], named, in_group)
+    for label, importance in zip(labels, importances, strict=True):
         if importance.texts:
             pictures["-" + re.sub(r"[^\w.+-]+", "-", label)] = draw_examples(importance, label)
     output = arguments.output or (runs[0] if len(runs) == 1 else Path()) / "importance"
-    entries = [
-        {"run": str(directory)} | asdict(importance) for directory, importance in importances
-    ]
+    entries = [{"run": str(directory)} | asdict(importance) for directory, importance in rows]
     numbers = json.dumps(without_nan(entries), indent=1)
     write_pictures(output, "importance", pictures, numbers)
+
+
+def _labels(rows: Sequence[tuple[Path, "Importance"]]) -> list[str]:
+    """Name each row: by its task, with the run or the run's path where tasks repeat."""
+    labels = [importance.task for _, importance in rows]
+    if len(set(labels)) < len(labels):
+        labels = [f"{directory.name} {importance.task}" for directory, importance in rows]
+    if len(set(labels)) < len(labels):
+        labels = [f"{directory} {importance.task}" for directory, importance in rows]
+    return labels
 
 
 def _of_run(

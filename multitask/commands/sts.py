@@ -39,27 +39,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=expand_home,
         nargs="+",
         default=[],
-        help="layers.json of other encoders: draw their layers too (with --layers)",
+        help="layers.json of other encoders: draw their curves too (with --layers)",
     )
     shared.add_output(parser, "DIR", "default: RUN/scores; ./scores for an encoder")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    import json
-
     from multitask.data.sts_suites import read_suites
+    from multitask.reporting.sts_layers import differences, read_layers
     from multitask.utils.errors import UserError
 
     if arguments.others and not arguments.layers:
         raise UserError("--with draws layers of other encoders: give --layers too")
-    others = _read_layers(arguments.others)
     suites = read_suites(arguments.data, arguments.stsb)
+    others = read_layers(arguments.others, suites)
 
     from multitask.inference.analysis.sts_by_layer import score_layers
     from multitask.inference.embeddings import open_vectors
     from multitask.inference.sts_scores import score_suites
-    from multitask.reporting.figures.layer_curves import draw_domains, draw_layers
-    from multitask.reporting.figures.style import save_figure
     from multitask.reporting.sts_json import StsReport
     from multitask.reporting.sts_report import average, markdown_page, notes, terminal_table
     from multitask.utils.files import without_nan, write_json, write_text
@@ -88,7 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
     }
     print(vectors.describe())
     print(terminal_table(report))
-    print("\n".join(f"note: {line}" for line in notes(report)))
+    print("\n".join(f"note: {line}" for line in (*notes(report), *differences(suites, others))))
     if vectors.run is not None:
         vectors.run.check_unchanged()
     _check_output(output)  # again: scoring takes a while
@@ -97,33 +94,23 @@ def run(arguments: argparse.Namespace) -> None:
     write_text(output / "sts.md", markdown_page(report))
     print(f"written: {output / 'sts.md'}, sts.json")
     if arguments.layers:
-        scores = without_nan(score_layers(suites, vectors.layers))
-        write_text(output / "layers.json", json.dumps({"of": source, "suites": scores}))
-        figures = (draw_layers({source: scores, **others}), draw_domains(scores, source))
-        for name, figure in zip(FIGURES, figures, strict=True):
-            for ending in ("png", "svg"):
-                save_figure(figure, output / f"{name}.{ending}")
-        print(f"written: {output / 'layers.json'}, layers.png, domains.png (and .svg)")
+        _write_layers(output, source, without_nan(score_layers(suites, vectors.layers)), others)
 
 
-def _read_layers(files: list[Path]) -> dict[str, Any]:
-    """Read what `--layers` wrote for other encoders: suites by the name of the encoder.
+def _write_layers(output: Path, source: str, scores: Any, others: dict[str, Any]) -> None:
+    """Write the scores of the layers, and draw them next to those of other encoders."""
+    import json
 
-    Raises UserError for a file that is damaged, or of an encoder that another file has too.
-    """
-    from multitask.config.saved.base import read_saved
-    from multitask.reporting.sts_json import SavedLayers
-    from multitask.utils.errors import UserError
+    from multitask.reporting.figures.layer_curves import draw_domains, draw_layers
+    from multitask.reporting.figures.style import save_figure
+    from multitask.utils.files import write_text
 
-    layers: dict[str, Any] = {}
-    for file in files:
-        advice = "give a layers.json that `sts --layers` wrote"
-        saved = read_saved(file, SavedLayers, f": damaged: {{}}; {advice}")
-        if saved.of in layers:
-            message = f"--with: {file} is of {saved.of!r}, as another file is: leave one out"
-            raise UserError(f"{message}, or change the `of` of one")
-        layers[saved.of] = saved.model_dump(by_alias=True)["suites"]
-    return layers
+    write_text(output / "layers.json", json.dumps({"of": source, "suites": scores}))
+    figures = (draw_layers({source: scores, **others}), draw_domains(scores, source))
+    for name, figure in zip(FIGURES, figures, strict=True):
+        for ending in ("png", "svg"):
+            save_figure(figure, output / f"{name}.{ending}")
+    print(f"written: {output / 'layers.json'}, layers.png, domains.png (and .svg)")
 
 
 def _check_others(source: str, others: dict[str, Any]) -> None:

@@ -87,6 +87,7 @@ class SavedCurves(Saved):
 
 class SavedSuite(Saved):
     all: SavedCurves
+    subsets: dict[str, object]
 
 
 class SavedLayers(Saved):

@@ -107,6 +107,31 @@ def test_a_run_gives_pictures_and_numbers(run_dir, tmp_path, capsys):
         assert 0 <= result["above_0"] <= 1
 
 
+def test_groups_order_the_tasks(run_dir, tmp_path, monkeypatch, capsys):
+    from multitask.reporting.figures import importance_map
+
+    drawn = []
+    for name in ("draw_tasks", "draw_lengths"):
+        draw = getattr(importance_map, name)
+        monkeypatch.setattr(
+            importance_map, name, lambda *given, draw=draw: drawn.append(given) or draw(*given)
+        )
+    file = tmp_path / "groups.yaml"
+    file.write_text("groups: {pairs: [qqp], single: [sst]}")
+    assert main(run_dir, "--groups", file, "--output", tmp_path / "map.png") == 0
+    for importances, labels, groups in drawn:
+        assert [one.task for one in importances] == labels == ["qqp", "sst"]
+        assert groups == ["pairs", "single"]
+    assert len(drawn) == 2
+    file.write_text("groups: {pairs: [mrpc]}")
+    for given, message in ((file, "no group has a task of the runs (sst, qqp)"),
+                           (tmp_path / "none.yaml", "No such file")):  # fmt: skip
+        capsys.readouterr()
+        assert main(run_dir, "--groups", given) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert message in line
+
+
 def test_evaluations_log_the_same_numbers(run_dir):
     lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").open()]
     logged = [line for line in lines if line["event"] == "importance"]

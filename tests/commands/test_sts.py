@@ -15,7 +15,7 @@ from multitask.inference.embeddings import open_vectors
 from multitask.inference.similarity import cosines
 from multitask.tasks.sts_names import NAMES
 from tests.support.contrastive_run import write_config, write_triplets
-from tests.support.sts_files import write_suites
+from tests.support.sts_files import YEARS, write_suites
 
 
 def main(*arguments: object) -> int:
@@ -155,7 +155,8 @@ def test_bad_input_is_one_line(arguments, message, tiny_run, tiny_encoder, suite
 
 
 CURVES = {"cls": [None, 0.5], "mean": [0.1, 0.6], "max": [0.1, 0.2], "first-last mean": 0.4}
-LAYERS = {"of": "other", "suites": {"STS12": {"all": CURVES, "subsets": {"MSRpar": CURVES}}}}
+STS12 = {"all": CURVES, "subsets": dict.fromkeys(YEARS["STS12"], CURVES)}
+LAYERS = {"of": "other", "suites": {"STS12": STS12}}
 
 
 def without(key: str) -> dict:
@@ -175,6 +176,14 @@ def without(key: str) -> dict:
             "it has no suites.STS12.all.first-last mean",
         ),
         ([{"of": "other", "suites": {"STS12": {"all": {**CURVES, "cls": 3}}}}], "STS12.all.cls"),
+        (["a"], "0.json: damaged: "),
+        ([None], "--with: no such file: "),
+        ([{"of": "other", "suites": {}}], "0.json has no scores of STS12, STS13"),
+        ([{"of": "other", "suites": {"SNLI": STS12}}], "0.json has no scores of STS12, STS13"),
+        (
+            [{"of": "other", "suites": {"STS12": {**STS12, "subsets": {"MSRpar": CURVES}}}}],
+            "0.json: its STS12 is of MSRpar, not of MSRpar, MSRvid: score",
+        ),
         ([LAYERS, LAYERS], "1.json is of 'other', as another file is: leave one out, or change"),
         ([{**LAYERS, "of": "TINY"}], "a file is of 'TINY', which is scored now: leave it out"),
     ],
@@ -184,8 +193,10 @@ def test_other_layers_are_checked_before_anything_is_encoded(
 ):
     files = []
     for number, content in enumerate(contents):
-        text = content if isinstance(content, str) else json.dumps(content)
         files.append(tmp_path / f"{number}.json")
+        if content is None:
+            continue
+        text = content if isinstance(content, str) else json.dumps(content)
         files[-1].write_text(text.replace("TINY", str(tiny_encoder)))
     monkeypatch.setattr("multitask.inference.sts_scores.score_suites", lambda *_: pytest.fail())
     out = tmp_path / "out"
@@ -194,11 +205,13 @@ def test_other_layers_are_checked_before_anything_is_encoded(
     assert not out.exists()
 
 
-def test_layers_of_another_encoder_are_drawn_too(tiny_encoder, suites, tmp_path, monkeypatch):
+def test_layers_of_another_encoder_are_drawn_too(
+    tiny_encoder, suites, tmp_path, monkeypatch, capsys
+):
     from multitask.reporting.figures import layer_curves
 
     file, drawn = tmp_path / "layers.json", []
-    file.write_text(json.dumps(LAYERS))
+    file.write_text(json.dumps({**LAYERS, "suites": {"STS12": STS12, "SNLI": STS12}}))
     draw = layer_curves.draw_layers
     monkeypatch.setattr(layer_curves, "draw_layers", lambda e: drawn.append(e) or draw(e))
     out = tmp_path / "out"
@@ -207,3 +220,14 @@ def test_layers_of_another_encoder_are_drawn_too(tiny_encoder, suites, tmp_path,
     assert list(encoders) == [str(tiny_encoder), "other"]
     assert encoders["other"]["STS12"]["all"] == CURVES
     assert json.loads((out / "layers.json").read_text())["of"] == str(tiny_encoder)
+    notes = [line for line in capsys.readouterr().out.splitlines() if "--with" in line]
+    assert notes == [
+        f"note: --with: other has no scores of {', '.join(NAMES[1:])}",
+        "note: --with: SNLI of other not drawn, as the suite is not scored now",
+    ]
+
+
+def test_scores_without_layers_are_refused_as_layers(tiny_encoder, suites, tmp_path, capsys):
+    assert main(tiny_encoder, "--data", suites, "--output", tmp_path) == 0
+    given = (tiny_encoder, "--data", suites, "--layers", "--with", tmp_path / "sts.json")
+    assert "sts.json: damaged: it has no suites.STS12.all; give a lay" in complaint(capsys, *given)

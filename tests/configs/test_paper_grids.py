@@ -262,7 +262,11 @@ def test_the_figures_of_hire_are_drawn_from_cells_that_there_are():
         for text in texts
         for config, output in re.findall(r" ablate (\S+) .*--output (\S+)", text)
     }
-    drawn = [words for text in texts for words in re.findall(r" importance (.*) --output", text)]
+    drawn = [
+        words
+        for text in texts
+        for words in re.findall(r" importance (.*) --groups .* --output", text)
+    ]
     assert len(drawn) == 2
     for run in " ".join(drawn).split():
         output, _, cell = run.removesuffix("/seed-1").partition("/cells/")

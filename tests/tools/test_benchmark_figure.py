@@ -14,3 +14,5 @@ def test_each_row_of_a_table_is_a_bar(monkeypatch):
         ratios = [float(row[column]) for row in read_rows(TABLES / f"{name}.md")]
         assert axes.get_title(loc="left") == title
         assert [bar.get_width() for bar in axes.patches] == ratios
+        grid = [line for line in axes.get_ygridlines() if line.get_visible()]
+        assert not grid  # it would cross the numbers at the bars

@@ -38,7 +38,7 @@ def draw_conflict(events: list[Event], stages: list[tuple[int, str]]) -> "style.
     by_layer.set_xticks(range(len(pairs)), names, rotation=30, ha="right")
     by_layer.set_title("mean over the training, by layer", fontsize=style.HEADING)
     if len(pairs) <= MAX_PAIRS_WITH_NUMBERS:
-        texts = [[f"{value:.2f}" for value in row] for row in means]
+        texts = [[f"{value:z.3f}" for value in row] for row in means]
         style.write_in_cells(by_layer, texts, image.to_rgba(means), style.SMALL)
     figure.colorbar(image, ax=by_layer)
     style.legend_below(figure)

@@ -3,6 +3,7 @@
 One hue, from white to dark, stays readable for the colour-blind and in grey print.
 """
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +17,12 @@ from multitask.utils.errors import UserError
 
 # inches per hidden state (across) and per row (down)
 CELL, ROW = 0.52, 0.32
-# characters of a text next to its row
-TEXT = 38
+# characters of a task's name next to its row
+NAME = 38
+# characters of an example, and of each of its lines
+TEXT, LINE = 300, 80
+# inches per line of an example
+LINE_HEIGHT = 0.16
 # the attributes that a run logs at every evaluation
 LOGGED = ("task", "split", "layers", "states", "rows", "mean", "above_0")
 
@@ -113,33 +118,47 @@ def read_log(run_dir: Path, steps: Mapping[str, int | None]) -> list[Importance]
     return [entries[task] for task in steps if task in entries]
 
 
-def draw_tasks(importances: Sequence[Importance], labels: Sequence[str]) -> "style.Figure":
-    """Draw the mean scores: a row per task, a column per hidden state (HIRE, figure 2)."""
+def draw_tasks(
+    importances: Sequence[Importance], labels: Sequence[str], groups: Sequence[str] = ()
+) -> "style.Figure":
+    """Draw the mean scores: a row per task, a column per hidden state (HIRE, figure 2).
+
+    ``groups`` has the name of each task's group, which is drawn above its tasks, or nothing.
+    """
     states = max(entry.layers for entry in importances) + 1
     values = np.vstack([entry.placed([entry.mean], states) for entry in importances])
-    rows = style.labels(labels, width=TEXT)
+    rows = style.labels(labels, width=NAME)
     title = f"Mean importance score of each hidden state ({_splits(importances)})"
-    return _map(values, rows, title)
+    return _map(values, rows, title, groups)
 
 
-def draw_lengths(importances: Sequence[Importance], labels: Sequence[str]) -> "style.Figure":
+def draw_lengths(
+    importances: Sequence[Importance], labels: Sequence[str], groups: Sequence[str] = ()
+) -> "style.Figure":
     """Draw the mean scores of short and long texts, a row each (layer-wise attention, figure 3).
 
-    Every entry of ``importances`` has a ``median``.
+    Every entry of ``importances`` has a ``median``; ``groups`` is as in ``draw_tasks``.
     """
     states = max(entry.layers for entry in importances) + 1
     values = np.vstack([entry.placed([entry.short, entry.long], states) for entry in importances])
     rows = []
-    for entry, name in zip(importances, style.labels(labels, width=TEXT), strict=True):
+    for entry, name in zip(importances, style.labels(labels, width=NAME), strict=True):
         for sign, count in (("≤", entry.short_rows), (">", entry.rows - entry.short_rows)):
             rows.append(f"{name}, {sign} {entry.median:g} tokens ({count:,})")
-    return _map(values, rows, f"Mean importance score by length of text ({_splits(importances)})")
+    title = f"Mean importance score by length of text ({_splits(importances)})"
+    return _map(values, rows, title, np.repeat(groups, 2).tolist())
 
 
 def draw_examples(importance: Importance, label: str) -> "style.Figure":
-    """Draw the scores of the examples: a row per text, a column per state (HIRE, figure 3)."""
+    """Draw the scores of the examples: a row per text, a column per state (HIRE, figure 3).
+
+    A text has several lines if it is long; after ``TEXT`` characters it is cut.
+    """
     values = importance.placed(importance.weights, importance.layers + 1)
-    rows = [f"{n}  {style.label(text, width=TEXT)}" for n, text in enumerate(importance.texts, 1)]
+    rows = [
+        textwrap.fill(f"{n}  {style.label(text, width=TEXT)}", LINE)
+        for n, text in enumerate(importance.texts, 1)
+    ]
     title = (
         f"Importance scores of {len(rows)} examples of {style.label(label)} ({importance.split})"
     )
@@ -150,32 +169,58 @@ def _splits(importances: Sequence[Importance]) -> str:
     return ", ".join(dict.fromkeys(entry.split for entry in importances))
 
 
-def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "style.Figure":
+def _map(
+    values: np.ndarray, rows: Sequence[str], title: str, groups: Sequence[str] = ()
+) -> "style.Figure":
     """Draw weights [m, states], each cell with its number; states without a weight are grey."""
-    count, states = values.shape
-    longest = max(len(row) for row in rows)
+    shown, labels, headings = _with_headings(values, rows, groups)
+    count, states = shown.shape
+    lines = [label.splitlines() for label in labels]
+    longest = max(len(line) for label in lines for line in label)
+    row = max(ROW, LINE_HEIGHT * max(map(len, lines)) + 0.1)
     width = max(5.0, 1.6 + 0.075 * longest + CELL * states)
-    figure, axes = style.new_panel(width, 1.7 + ROW * max(count, 4))
+    figure, axes = style.new_panel(width, 1.7 + row * max(count, 4))
     axes.set_facecolor(style.NO_STATE)
-    shown = np.ma.masked_invalid(values)
     names = ["embeddings", *(f"layer {number}" for number in range(1, states))]
     low, high = shown.min(), shown.max()  # from 0, small differences would have one colour
-    mesh = style.cell_map(axes, shown, rows, names, vmin=low if low < high else 0, vmax=high)
+    mesh = style.cell_map(axes, shown, labels, names, vmin=low if low < high else 0, vmax=high)
     style.tilt(axes, 45)
-    texts = [
-        [f"{100 * value:.1f}" if np.isfinite(value) else "" for value in row] for row in values
-    ]
+    texts = [[f"{100 * cell:.1f}" if np.isfinite(cell) else "" for cell in line] for line in shown]
     style.write_in_cells(axes, texts, mesh.to_rgba(shown), style.TINY, offset=0.5)
+    for heading in headings:
+        axes.axhspan(heading, heading + 1, **style.LOOKS["heading"])
+        axes.get_yticklabels()[heading].set_fontweight("bold")
     figure.suptitle(f"{title}, in %", fontsize=style.HEADING)
     _scale(figure, axes, mesh, values)
+    style.make_room(figure)
     return figure
+
+
+def _with_headings(
+    values: np.ndarray, rows: Sequence[str], groups: Sequence[str]
+) -> tuple[np.ma.MaskedArray, list[str], list[int]]:
+    """Insert an empty row with the name of the group above the rows of each group.
+
+    Args:
+        values: weights [m, states], NaN for a state without a weight.
+        rows: the label of each row.
+        groups: the name of each row's group, or nothing.
+
+    Returns:
+        All rows, their labels, and the places of the inserted rows.
+    """
+    starts = [n for n, group in enumerate(groups) if n == 0 or group != groups[n - 1]]
+    names = style.labels([groups[start] for start in starts], width=NAME)
+    labels = np.insert(np.array(rows, dtype=object), starts, names).tolist()
+    shown = np.ma.masked_invalid(np.insert(values, starts, np.nan, axis=0))
+    return shown, labels, [start + above for above, start in enumerate(starts)]
 
 
 def _scale(figure: "style.Figure", axes: "style.Axes", mesh: Any, values: np.ndarray) -> None:
     """Add the colour bar, with a mark at 1 / n, the value of equal weights."""
     counts = {int(np.isfinite(row).sum()) for row in values}
     label = "a row sums to 100 %" + "; black line: all alike" * (len(counts) == 1)
-    shape = {"pad": 0.02, "format": lambda weight, _: f"{100 * weight:.0f} %"}
+    shape = {"pad": 0.02, "format": lambda weight, _: f"{100 * weight:.3g} %"}
     bar = style.colour_bar(figure, mesh, label, style.SMALL, ax=axes, **shape)
     if len(counts) == 1:
         bar.ax.axhline(1 / counts.pop(), **style.LOOKS["equal weights"])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from multitask.reporting.figures import style
-from multitask.reporting.sts_json import SuiteLayers
+from multitask.reporting.sts_json import LayerScores, SuiteLayers
 
 # colour, marker and name of each pooling, in the order of the legend
 STYLES = {
@@ -13,71 +13,124 @@ STYLES = {
     "max": (style.GREEN, "^", "maximum over tokens"),
     "first-last mean": (style.VERMILLION, "D", "mean of first and last layer"),
 }
+BY_LAYER = ("cls", "mean", "max")  # poolings of one layer
+AVERAGE = "first-last mean"  # one number per encoder, drawn as a horizontal line
 COLUMNS = 4
+NAME = 70  # characters of an encoder's name
+TITLE = "Agreement of the sentence vectors with human scores"
+
+Encoders = Mapping[str, Mapping[str, SuiteLayers]]
 
 
-def draw_layers(encoders: Mapping[str, Mapping[str, SuiteLayers]]) -> "style.Figure":
-    """Draw a panel per suite: Spearman by layer; layer 0 is the embeddings.
+def draw_layers(encoders: Encoders) -> "style.Figure":
+    """Draw Spearman by layer, where layer 0 is the embeddings.
 
-    ``encoders`` has the suites of each encoder; a pooling has one colour, an encoder one dash. The
-    panels are the suites of the first encoder.
+    One encoder has a panel per suite with a curve per pooling. Several encoders have a row of
+    panels per suite, one panel per pooling, with a curve per encoder; the suites are those of the
+    first encoder.
     """
-    first = next(iter(encoders.values()))
-    figure, places = style.panels(
-        len(first),
-        COLUMNS,
-        lambda columns, rows: (1.0 + 2.6 * columns, 1.0 + 2.3 * rows),
-        sharex=True,
-        sharey=True,
-    )
-    names = dict(zip(encoders, style.labels(encoders, width=40), strict=True))
-    for axes, suite in zip(places, first, strict=False):
-        for number, (encoder, suites) in enumerate(encoders.items()):
-            if suite in suites:
-                whose = f", {names[encoder]}" if len(encoders) > 1 else ""
-                _curves(axes, suites[suite], style.DASHES[number % len(style.DASHES)], whose)
-        axes.set_title(suite, fontsize=style.HEADING)
-        axes.locator_params(axis="x", integer=True)
-        axes.tick_params(labelbottom=True)
-        axes.set_xlabel("layer (0: embeddings)", fontsize=style.SMALL)
-        style.quiet_frame(axes)
+    if len(encoders) == 1:
+        ((name, suites),) = encoders.items()
+        figure = _one_encoder(suites)
+        title = f"{TITLE}, by layer\n{style.label(name, width=NAME)}"
+    else:
+        figure = _several_encoders(encoders)
+        title = f"{TITLE}, by layer"
     figure.supylabel("Spearman x 100, all pairs", fontsize=style.LABEL)
-    figure.suptitle(style.label(" and ".join(encoders), width=70), fontsize=style.HEADING)
+    figure.suptitle(title, fontsize=style.HEADING)
     style.legend_below(figure)
+    style.make_room(figure)
     return figure
 
 
-def _curves(axes: "style.Axes", entry: SuiteLayers, dash: str, whose: str) -> None:
-    """Draw a curve per pooling; an average over layers is a horizontal line."""
-    for name, (colour, marker, title) in STYLES.items():
-        values = entry["all"][name]
-        look: dict[str, Any] = {"color": colour, "linestyle": dash}
-        if isinstance(values, list):
-            shown = 100 * style.numbers(values)
-            axes.plot(shown, marker=marker, **look, **style.LOOKS["curve"], label=title + whose)
-        elif values is not None:
-            look["linestyle"] = dash if whose else "--"
-            axes.axhline(100 * values, **look, label=title + whose)
+def _one_encoder(suites: Mapping[str, SuiteLayers]) -> "style.Figure":
+    figure, places = style.panels(
+        len(suites),
+        COLUMNS,
+        lambda columns, rows: (1.0 + 2.6 * columns, 1.2 + 2.3 * rows),
+        sharex=True,
+        sharey=True,
+    )
+    for axes, (suite, entry) in zip(places, suites.items(), strict=False):
+        for name, (colour, marker, title) in STYLES.items():
+            look = {"color": colour, "marker": marker}
+            _draw(axes, entry["all"][name], title, look)
+        _finish(axes, suite)
+    return figure
+
+
+def _several_encoders(encoders: Encoders) -> "style.Figure":
+    suites = next(iter(encoders.values()))
+    figure, places = style.panels(
+        len(BY_LAYER) * len(suites),
+        len(BY_LAYER),
+        lambda columns, rows: (1.0 + 2.9 * columns, 1.2 + 2.3 * rows + 0.2 * len(encoders)),
+        sharex=True,
+        sharey=True,
+    )
+    panels = iter(places)
+    for suite in suites:
+        for pooling in BY_LAYER:
+            axes = next(panels)
+            for number, (label, of) in enumerate(
+                zip(style.labels(encoders, width=NAME), encoders.values(), strict=True)
+            ):
+                if suite not in of:
+                    continue
+                scores, look = of[suite]["all"], style.group_style(number)
+                _draw(axes, scores[pooling], label, look)
+                if pooling == "mean":
+                    _draw(axes, scores[AVERAGE], "", look)
+            _finish(axes, f"{suite}, {STYLES[pooling][2]}")
+    axes.plot([], [], **style.LOOKS["average"], color=style.DARK, label=STYLES[AVERAGE][2])
+    return figure
+
+
+def _draw(axes: "style.Axes", values: Any, label: str, look: Mapping[str, Any]) -> None:
+    """Draw a curve over the layers; an average over layers is a horizontal line."""
+    if isinstance(values, list):
+        axes.plot(100 * style.numbers(values), **style.LOOKS["curve"], **look, label=label)
+    elif values is not None:
+        line = style.LOOKS["average"] | {"color": look["color"]}
+        axes.axhline(100 * values, **line, label=label)
+
+
+def _finish(axes: "style.Axes", title: str) -> None:
+    axes.set_title(title, fontsize=style.HEADING)
+    axes.locator_params(axis="x", integer=True)
+    axes.tick_params(labelbottom=True)
+    axes.set_xlabel("layer (0: embeddings)", fontsize=style.SMALL)
+    style.quiet_frame(axes)
 
 
 def draw_domains(suites: Mapping[str, SuiteLayers], source: str) -> "style.Figure":
-    """Draw a row per subset: Spearman of the last layer under each pooling."""
+    """Draw a row per subset: Spearman of the last layer under each pooling.
+
+    The poolings of a row are below one another, so that equal scores do not hide one.
+    """
     rows = [
         (f"{suite} {subset}" if subset not in ("test", suite) else suite, values)
         for suite, entry in suites.items()
         for subset, values in entry["subsets"].items()
     ]
-    figure, axes = style.new_panel(7.0, 1.4 + 0.26 * len(rows))
-    for name, (colour, marker, title) in STYLES.items():
-        scores = [values[name] for _, values in rows]
-        last = [score[-1] if isinstance(score, list) else score for score in scores]
+    figure, axes = style.new_panel(7.0, 1.6 + 0.3 * len(rows))
+    for number, (name, (colour, marker, title)) in enumerate(STYLES.items()):
+        last = style.numbers(_last(values, name) for _, values in rows)
+        places = [row + 0.8 * ((number + 0.5) / len(STYLES) - 0.5) for row in range(len(rows))]
         look = {"color": colour, "marker": marker, **style.LOOKS["domain"]}
-        axes.scatter(100 * style.numbers(last), range(len(rows)), **look, label=title)
+        axes.scatter(100 * last, places, **look, label=title)
     axes.set_yticks(range(len(rows)), style.labels([label for label, _ in rows], width=32))
     axes.tick_params(axis="y", labelsize=style.SMALL)
-    axes.invert_yaxis()
-    style.quiet_frame(axes)
-    axes.set_xlabel("Spearman x 100 (pooling of the last layer)")
-    axes.set_title(style.label(source, width=60), fontsize=style.HEADING)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    style.separate_rows(axes, len(rows))
+    axes.set_xlabel("Spearman x 100, pooling of the last layer or of the first and the last")
+    title = f"{TITLE}, by subset\n{style.label(source, width=NAME)}"
+    figure.suptitle(title, fontsize=style.HEADING)
     style.legend_below(figure)
+    style.make_room(figure)
     return figure
+
+
+def _last(values: LayerScores, pooling: str) -> float | None:
+    score = values[pooling]
+    return score[-1] if isinstance(score, list) else score

@@ -65,9 +65,11 @@ LOOKS: dict[str, dict[str, Any]] = {
     "grid": {"color": "0.9", "linewidth": 0.8},
     "cell borders": {"color": "white", "linewidth": 2},
     "cell edges": {"edgecolors": "white", "linewidth": 0.5},
+    "heading": {"facecolor": "white", "linewidth": 0},
     "end of text": {"color": VERMILLION, "linewidth": 1.2},
     "equal weights": {"color": "black", "linewidth": 1.2},
     "curve": {"markersize": 4},
+    "average": {"linestyle": "--", "linewidth": 1.2},
     "seeds": {"alpha": 0.18, "linewidth": 0},
     "key": {"color": "0.8"},
     "domain": {"s": 26},
@@ -222,10 +224,16 @@ def line_style(place: int) -> dict[str, Any]:
 def group_style(place: int) -> dict[str, Any]:
     """Return the style of curve number ``place``, as in ``LOOKS``.
 
-    Colours vary first, then dashes and markers.
+    No curve hides an equal one: gaps are above solid lines, and of equal dashes the first is wider.
     """
-    dashes = GROUP_DASHES[place // len(GROUPS) % len(GROUP_DASHES)]
-    return {"color": GROUPS[place % len(GROUPS)], "linestyle": dashes, "marker": MARKERS[place % 5]}
+    turn, dashes = divmod(place, len(GROUP_DASHES))
+    return {
+        "color": GROUPS[place % len(GROUPS)],
+        "linestyle": GROUP_DASHES[dashes],
+        "marker": MARKERS[place % 5],
+        "linewidth": 1.0 if turn else 1.8,
+        "zorder": 2 + dashes / 10,
+    }
 
 
 def quiet_frame(axes: "Axes", across: bool = False) -> None:
@@ -354,6 +362,15 @@ def cell_map(
     axes.tick_params(length=0, labelsize=SMALL)
     axes.spines[:].set_visible(False)
     return mesh
+
+
+def separate_rows(axes: "Axes", count: int) -> None:
+    """Remove the frame's top and right, and draw faint lines between rows 0 to ``count`` - 1."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_yticks(np.arange(count - 1) + 0.5, minor=True)
+    axes.tick_params(axis="y", which="minor", length=0)
+    axes.grid(axis="y", which="minor", **LOOKS["grid"])
+    axes.set_axisbelow(True)
 
 
 def separate_cells(axes: "Axes", rows: int, columns: int) -> None:

@@ -29,7 +29,7 @@ def test_lines_and_cells_are_the_logged_cosines():
     np.testing.assert_allclose(lines["sst_sts"], [0.2, np.nan])
     np.testing.assert_allclose(by_layer.images[0].get_array(), [[-0.05, 0.1], [-0.1 / 3, 0.2 / 3]])
     assert [tick.get_text() for tick in by_layer.get_yticklabels()] == ["embeddings", "layer 1"]
-    assert {text.get_text() for text in by_layer.texts} == {"-0.05", "0.10", "-0.03", "0.07"}
+    assert {text.get_text() for text in by_layer.texts} == {"-0.050", "0.100", "-0.033", "0.067"}
 
 
 def test_a_part_that_a_stage_freezes_is_shown_where_another_does_not():
@@ -44,3 +44,8 @@ def test_a_part_that_a_stage_freezes_is_shown_where_another_does_not():
 
 def test_no_figure_of_what_was_not_measured():
     assert draw_conflict([{"event": "step", "step": 1}, event(5) | {"cosines": {}}], []) is None
+
+
+def test_a_cosine_of_almost_zero_has_no_minus():
+    by_layer = draw_conflict([event(10, sst_qqp=-0.0001)], []).axes[1]
+    assert {text.get_text() for text in by_layer.texts} == {"0.000"}

@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -89,6 +90,13 @@ def test_many_groups_look_different_and_the_file_is_written(tmp_path):
     write_run(tmp_path / "run")
     looks = [tuple(group_style(place).values()) for place in range(28)]
     assert len(set(looks)) == 28
+    for one, other in combinations([group_style(place) for place in range(8)], 2):
+        # of two equal curves, the one that is drawn last leaves gaps, or is narrower
+        last = one if one["zorder"] > other["zorder"] else other
+        if one["linestyle"] != other["linestyle"]:
+            assert last["linestyle"] != "-"
+        else:
+            assert last is other and other["linewidth"] < one["linewidth"]
     file = tmp_path / "curves.png"
     save_figure(
         grid_figures.draw_curve_bands({f"group {i}": [tmp_path / "run"] for i in range(9)}), file

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -80,10 +81,51 @@ def test_tasks_of_encoders_of_different_depth_share_the_columns():
 def test_a_row_an_example():
     result = made(examples=5)
     result.texts[2] = "$ a very long text, " * 10
-    values, rows, columns = drawn(draw_examples(result, "sst"))
+    result.texts[3:] = ["word " * 100] * 2
+    figure = draw_examples(result, "sst")
+    values, rows, columns = drawn(figure)
     np.testing.assert_allclose(values, result.weights)
     assert rows[0] == "1  text 0" and len(columns) == 7
-    assert rows[2].startswith("3  \\$ a very long") and len(rows[2]) < 50
+    whole = "3  " + "\\$ a very long text, " * 10
+    assert rows[2].replace("\n", " ") == whole.strip() and rows[2].count("\n") >= 2
+    assert rows[4].endswith("…")
+    all_text_is_inside(figure)
+
+
+def all_text_is_inside(figure):
+    """No text is cut, and the labels of the rows do not touch."""
+    figure.draw_without_rendering()
+    box, size = figure.get_tightbbox(), figure.get_size_inches()
+    assert (box.min >= -0.01).all() and (box.max <= size + 0.01).all()
+    labels = [label for label in figure.axes[0].get_yticklabels() if label.get_text()]
+    boxes = [label.get_window_extent() for label in labels]
+    assert all(one.y0 >= other.y1 for one, other in pairwise(boxes))
+
+
+def test_a_group_is_a_heading_above_its_tasks():
+    """The cells of a heading are empty, its label is bold, and the numbers stay in their rows."""
+    result = [made(task, seed=n) for n, task in enumerate(("cola", "sst2", "rte"))]
+    groups = ["single $ sentences", "single $ sentences", "inference"]
+    figure = draw_tasks(result, ["cola", "sst2", "rte"], groups)
+    values, rows, _ = drawn(figure)
+    assert rows == [r"single \$ sentences", "cola", "sst2", "inference", "rte"]
+    assert np.isnan(values[[0, 3]]).all()
+    np.testing.assert_allclose(values[[1, 2, 4]], [one.mean for one in result])
+    weights = [label.get_fontweight() for label in figure.axes[0].get_yticklabels()]
+    assert weights == ["bold", "normal", "normal", "bold", "normal"]
+    texts = {text.get_position()[1] for text in figure.axes[0].texts}
+    assert texts == {1.5, 2.5, 4.5}
+    assert [patch.get_y() for patch in figure.axes[0].patches] == [0, 3]
+    all_text_is_inside(figure)
+    values, rows, _ = drawn(draw_lengths(result, ["cola", "sst2", "rte"], groups))
+    assert np.isnan(values[[0, 5]]).all() and rows[5] == "inference" and len(rows) == 8
+
+
+@pytest.mark.parametrize("value", [0.225, 0.05, 0.4])
+def test_the_scale_is_not_rounded_to_another_number(value):
+    bar = draw_tasks([made()], ["cola"]).axes[1]
+    shown = bar.yaxis.get_major_formatter()(value)
+    assert float(shown.removesuffix(" %")) == pytest.approx(100 * value)
 
 
 def test_a_row_for_short_texts_and_one_for_long_ones():

@@ -3,8 +3,11 @@
 import math
 
 import numpy as np
+import pytest
 
+from multitask.reporting.figures import style
 from multitask.reporting.figures.layer_curves import draw_domains, draw_layers
+from multitask.tasks.sts_names import NAMES
 
 
 def test_pictures_show_every_suite_and_subset():
@@ -22,21 +25,53 @@ def test_pictures_show_every_suite_and_subset():
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == ["STS12 MSRpar", "STS12 MSRvid", "SICK-R"]
     assert len(axes.collections) == 4
+    heights = [marks.get_offsets().data[:, 1].round(3) for marks in axes.collections]
+    assert len(set(np.concatenate(heights))) == 12  # equal scores do not hide one another
 
 
-def test_several_encoders_share_the_panels_of_the_first():
-    def suites(start: float, layers: int) -> dict:
-        entry = {"mean": [start + i / 100 for i in range(layers)], "cls": None, "max": None}
-        return {"STS12": {"all": {**entry, "first-last mean": None}, "subsets": {}}}
+def suites(start: float, layers: int, *names: str) -> dict:
+    curve = [start + i / 100 for i in range(layers)]
+    entry = {"cls": [None, *curve[1:]], "mean": curve, "max": curve, "first-last mean": start}
+    return {name: {"all": entry, "subsets": {"test": entry}} for name in names}
 
-    figure = draw_layers({"small": suites(0.1, 3), "large": suites(0.5, 5) | {"STS13": {}}})
-    (axes,) = figure.axes
-    assert [line.get_label() for line in axes.lines] == [
-        "mean of tokens, small",
-        "mean of tokens, large",
+
+def test_several_encoders_have_a_panel_per_suite_and_pooling():
+    """A curve per encoder; the average of layers is a line in the panel of the means."""
+    large = suites(0.5, 5, "STS12", "STS13")
+    figure = draw_layers({"small": suites(0.1, 3, "STS12", "STS-B"), "large": large})
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == [
+        f"{suite}, {pooling}"
+        for suite in ("STS12", "STS-B")
+        for pooling in ("[CLS]", "mean of tokens", "maximum over tokens")
     ]
-    first, second = axes.lines
-    assert (len(first.get_ydata()), len(second.get_ydata())) == (3, 5)
-    assert first.get_color() == second.get_color()
-    assert first.get_linestyle() != second.get_linestyle()
-    assert len(figure.legends[0].get_texts()) == 2
+    cls, means, _, _, only_first, _ = (axes.lines for axes in figure.axes)
+    first, second = cls[:2]
+    np.testing.assert_allclose(first.get_ydata(), [math.nan, 11, 12])
+    np.testing.assert_allclose(second.get_ydata(), [math.nan, 51, 52, 53, 54])
+    assert [line.get_ydata()[0] for line in means] == [10, 10, 50, 50]
+    assert means[1].get_color() == means[0].get_color() != means[2].get_color()
+    assert {line.get_color() for line in only_first} == {first.get_color()}
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == ["small", "large", "mean of first and last layer"]
+
+
+LONG = "runs/a-directory-with-a-long-name/cells/and-a-cell-with-a-long-name/seed-1"
+
+
+@pytest.mark.parametrize("encoders", [1, 2, 5])
+@pytest.mark.parametrize("names", [["STS-B"], NAMES])
+def test_text_is_inside_names_are_distinct_and_panels_are_high(encoders, names):
+    every = {f"{LONG}, task {n}": suites(0.1 * n, 13, *names) for n in range(encoders)}
+    first = next(iter(every))
+    several = 4 if encoders == 1 else encoders + 1  # poolings, or encoders and the average
+    for figure, entries in ((draw_layers(every), several), (draw_domains(every[first], first), 4)):
+        figure.draw_without_rendering()
+        box, size = figure.get_tightbbox(), figure.get_size_inches()
+        assert (box.min >= -0.01).all() and (box.max <= size + 0.01).all()
+        for axes in figure.axes:
+            height = axes.get_position().height * size[1] * style.DPI
+            assert not axes.get_visible() or height >= style.LEAST_HEIGHT - 2
+        texts = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert len(set(texts)) == len(texts) == entries
+        assert figure.get_suptitle().startswith("Agreement of the sentence vectors with human sco")

@@ -1,0 +1,59 @@
+"""Draw the figures of the docs whose numbers are in docs/results/.
+
+    python -m tools.stored_figures
+
+The figures that need a run (learning curves, gradients, the space, attention, the page of `serve`)
+are copied to docs/images/ by hand, from the run that the page names.
+"""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from multitask.reporting.figures.importance_map import Importance, draw_tasks
+from multitask.reporting.figures.layer_curves import draw_domains, draw_layers
+from multitask.reporting.figures.style import save_figure
+from multitask.reporting.figures.task_groups import in_groups, load_groups
+from multitask.reporting.paper.paper_figures import draw_gains, draw_scores
+from tools import benchmark_figure
+from tools.measured_docs.store import DOCS, RESULTS, ROOT
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def figures() -> "dict[str, Figure]":
+    """Return the figures by the name of the image."""
+    layers = _stored("layers/packaged-minilm")
+    return {
+        "hire-importance": hire_importance(),
+        "sts-layers": draw_layers({layers["of"]: layers["suites"]}),
+        "sts-domains": draw_domains(layers["suites"], layers["of"]),
+        "maxpoolbert-gain": draw_gains(_stored("papers/table2_minilm")["table"]),
+        "maxpoolbert-k": draw_scores(_stored("papers/table7_minilm")["table"]),
+    }
+
+
+def hire_importance() -> "Figure":
+    """Draw HIRE's Figure 2 as `importance --groups` does."""
+    entries = [
+        Importance(**{key: value for key, value in entry.items() if key != "run"})
+        for entry in _stored("importance/hire_importance")["entries"]
+    ]
+    groups = load_groups(ROOT / "configs" / "hire" / "figure2.yaml")
+    order, names = in_groups([entry.task for entry in entries], groups)
+    rows = [entries[place] for place in order]
+    return draw_tasks(rows, [row.task for row in rows], names)
+
+
+def _stored(name: str) -> Any:
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def main() -> None:
+    for name, figure in figures().items():
+        save_figure(figure, DOCS / "images" / f"{name}.png")
+    benchmark_figure.main()
+
+
+if __name__ == "__main__":
+    main()
