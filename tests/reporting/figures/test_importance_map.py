@@ -53,6 +53,9 @@ def test_a_row_a_task_and_a_column_a_state(layers, tmp_path):
     assert columns == ["embeddings", *(f"layer {n}" for n in range(1, layers + 1))]
     texts = [text.get_text() for text in figure.axes[0].texts]
     assert texts == [f"{100 * weight:.1f}" for one in result for weight in one.mean]
+    shares = [weight for one in result for weight in one.mean]
+    norm = figure.axes[0].collections[0].norm
+    assert (norm.vmin, norm.vmax) == pytest.approx((min(shares), max(shares)))
     save_figure(figure, tmp_path / "map.png")
 
 
