@@ -16,5 +16,7 @@ def says(name: str) -> str | None:
         lines = paper_verdicts(stored["table"])
     if not lines:
         return None
-    head, *sentences = map(markdown, lines)
-    return "\n".join([head, "", *(f"- {sentence}" for sentence in sentences)]) + "\n"
+    text = ""
+    for line in map(markdown, lines):  # a paragraph for each baseline, its sentences below it
+        text += f"\n{line}\n\n" if line.startswith("Compared with ") else f"- {line}\n"
+    return text.lstrip("\n")

@@ -7,6 +7,8 @@ from typing import Any
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
 from multitask.config.yaml_merge import load_tree
+from multitask.reporting.comparison import amounts
+from multitask.reporting.comparison.groups import run_config
 from multitask.reporting.paper.paper_json import PaperCell, PaperTable, Training
 
 Way = Callable[[PaperCell], object]
@@ -79,6 +81,15 @@ def train_rows(report: RunReport, task: str) -> int | None:
     """
     splits = [report.tasks[name].data.get("train") for name in _trained_tasks(report, task)]
     return sum(split.rows for split in splits if split) if any(splits) else None
+
+
+def trained_rows(run: Path, reports: Sequence[RunReport], task: str) -> int | None:
+    """Count the rows of all steps behind a task's score, the mean over seeds; None if unknown."""
+    of_tasks = _trained_tasks(reports[0], task)
+    parts = [
+        report.with_tasks({name: report.tasks[name] for name in of_tasks}) for report in reports
+    ]
+    return amounts.trained_rows(run_config(run), parts)
 
 
 def _trained_tasks(report: RunReport, task: str) -> list[str]:

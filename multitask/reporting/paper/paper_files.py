@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from multitask.reporting.comparison.amounts import differ
 from multitask.reporting.comparison.score_tables import difference_cell
 from multitask.reporting.comparison.spread import sd_ratio
 from multitask.reporting.page import tables_page
@@ -27,7 +28,8 @@ CSV_PARTS = ("mean", "median", "sd", "printed")
 DIFFERENCE_PARTS = ("value", "low", "high", "p", "p_holm")
 TIMES = ("epoch_seconds", "dev_seconds")
 TimeKey = Literal["epoch_seconds", "dev_seconds"]
-CellKey = Literal["values", "printed", "difference"] | TimeKey
+AmountKey = Literal["updates", "trained_rows"]
+CellKey = Literal["values", "printed", "difference"] | TimeKey | AmountKey
 STATISTICS = {
     "mean": "mean ± standard deviation over seeds",
     "median": "median ± standard deviation over seeds",
@@ -122,6 +124,10 @@ def _tables(table: PaperTable, narrow: bool = False) -> Iterator[tuple[str, Tabl
     if table["statistic"] == "sd" and (ratios := _sd_ratios(table)):
         title = f"Standard deviation, ratio to {baseline}"
         yield f"{title}: ours [95 % F interval over seeds, without correction]", ratios
+    amounts: dict[AmountKey, str] = {"updates": "Updates", "trained_rows": "Trained rows"}
+    for amount, title in amounts.items():
+        if counts := _amounts(table, amount):
+            yield f"{title}, the mean over seeds", counts
     titles: dict[TimeKey, str] = {
         "epoch_seconds": "Seconds of an epoch's training steps",
         "dev_seconds": "Seconds to score dev once",
@@ -206,12 +212,35 @@ def _cells(row: PaperRow, key: CellKey) -> list[Any]:
     return [None if cell is None else cell.get(key) for cell in row["cells"]]
 
 
-def _times(table: PaperTable, key: TimeKey) -> Table | None:
-    """List the median seconds over seeds, in a column per task (and its ``cells``)."""
+def _places(table: PaperTable) -> dict[str, int]:
+    """Return the place of each task's first column, by its name and its ``cells``."""
     places: dict[str, int] = {}
     for place, column in enumerate(table["columns"]):
         cells = column.get("cells")
         places.setdefault(f"{column['task']} {cells}" if cells else column["task"], place)
+    return places
+
+
+def _amounts(table: PaperTable, key: AmountKey) -> Table | None:
+    """List how much each row was trained, if some rows of a column differ by over a percent."""
+    places = _places(table)
+    lines = {
+        row["title"]: [_cells(row, key)[at] for at in places.values()] for row in table["rows"]
+    }
+    columns = zip(*lines.values(), strict=True)
+    if not any(differ([count for count in column if count]) for column in columns):
+        return None
+    rows = [
+        [title, *("-" if count is None else f"{count:,}" for count in line)]
+        for title, line in lines.items()
+        if any(line)
+    ]
+    return Table(("", *places), rows)
+
+
+def _times(table: PaperTable, key: TimeKey) -> Table | None:
+    """List the median seconds over seeds, in a column per task (and its ``cells``)."""
+    places = _places(table)
     rows = []
     for row in table["rows"]:
         base, line = baseline_of(table, row), []

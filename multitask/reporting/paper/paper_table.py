@@ -15,11 +15,12 @@ from multitask.reporting.comparison.comparison_json import Difference, Score
 from multitask.reporting.comparison.notes import run_notes, score_notes
 from multitask.reporting.comparison.times import median_of
 from multitask.reporting.paper.layout import Column, Layout
-from multitask.reporting.paper.our_setting import train_rows, training_of
+from multitask.reporting.paper.our_setting import train_rows, trained_rows, training_of
 from multitask.reporting.paper.paper_json import (
     PaperAverage,
     PaperCell,
     PaperColumn,
+    PaperRow,
     PaperSetting,
     PaperTable,
 )
@@ -109,19 +110,17 @@ def paper_table(
         "curve": layout.curve,
         "resamples": resamples,
         "columns": [_column_keys(column) for column in layout.columns],
-        "rows": [
-            {
-                "name": name,
-                "title": _title(layout, name),
-                "baseline": baselines[name],
-                "cells": cells[name],
-            }
-            for name in names
-        ],
+        "rows": [_row(layout, name, baselines[name], cells[name]) for name in names],
         "averages": averages(layout, cells) if layout.averages else [],
         "notes": [*notes, *run_notes([(run, reports[run]) for run in used]), *undefined],
     }
     return _with_verdicts(without_nan(table))
+
+
+def _row(
+    layout: Layout, name: str, baseline: str | None, cells: list[PaperCell | None]
+) -> PaperRow:
+    return {"name": name, "title": _title(layout, name), "baseline": baseline, "cells": cells}
 
 
 def _with_verdicts(table: PaperTable) -> PaperTable:
@@ -223,7 +222,7 @@ def _compared(
             "train_rows": train_rows(runs[0], task),
             "training": training_of(group.runs[0], runs[0], task),
             "updates": entry.get("updates"),
-            "trained_rows": entry.get("trained_rows"),
+            "trained_rows": trained_rows(group.runs[0], runs, task),
             "epoch_seconds": median_of([run.epoch_seconds for run in runs]),
             "dev_seconds": median_of([run.dev_seconds.get(task) for run in runs]),
             "printed": None,

@@ -190,6 +190,20 @@ def test_a_row_is_compared_with_its_own_baseline(runs):
     assert "c, to D" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+def test_rows_that_were_not_trained_alike_have_their_counts(runs):
+    table = made(runs)
+    cells = [row["cells"][0] for row in table["rows"]]
+    for cell, updates in zip(cells, (1000, 1009), strict=True):
+        cell |= {"updates": updates, "trained_rows": 32 * updates}
+    assert "Updates" not in paper_files.paper_markdown(table)
+    cells[1] |= {"updates": 3000}
+    text = paper_files.paper_markdown(table)
+    assert "Updates, the mean over seeds" in text and "Trained rows" not in text
+    assert "| Good &amp; new | 3,000 |" in text
+    cells[1] |= {"trained_rows": 96000}
+    assert "| Good &amp; new | 96,000 |" in paper_files.paper_markdown(table)
+
+
 def test_a_layouts_margin_decides_what_is_called_equal(runs):
     assert "equal within" not in str(made(runs)["verdicts"])
     assert "equal within 100: Good & new" in str(made(runs, margin=100)["verdicts"])
