@@ -58,7 +58,7 @@ def _predictions(
     directory: Path, config: Path, overrides: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Train, and return the predictions for STS's dev rows before they are clipped; the labels."""
-    with (directory / "sts-dev.csv").open(newline="") as file:
+    with (directory / "sts-dev.csv").open(newline="", encoding="utf-8") as file:
         dev = list(csv.DictReader(file, delimiter="\t"))
     pairs = [(row["sentence1"], row["sentence2"]) for row in dev]
     with TemporaryDirectory() as place:

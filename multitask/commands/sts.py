@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.data.sts_suites import read_suites
-    from multitask.reporting.sts_layers import differences, read_layers
+    from multitask.reporting.sts_layers import missing_notes, read_layers
     from multitask.utils.errors import UserError
 
     if arguments.others and not arguments.layers:
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
     }
     print(vectors.describe())
     print(terminal_table(report))
-    print("\n".join(f"note: {line}" for line in (*notes(report), *differences(suites, others))))
+    print("\n".join(f"note: {line}" for line in (*notes(report), *missing_notes(suites, others))))
     if vectors.run is not None:
         vectors.run.check_unchanged()
     _check_output(output)  # again: scoring takes a while

@@ -45,10 +45,10 @@ def _read(file: Path) -> SavedLayers:
     return read_saved(file, SavedLayers, f": damaged: {{}}; {advice}")
 
 
-def differences(suites: Suites, others: Mapping[str, Any]) -> Iterator[str]:
-    """Say which curves of other encoders are missing in the figure."""
+def missing_notes(suites: Suites, others: Mapping[str, Any]) -> Iterator[str]:
+    """Say which curves of other encoders are not in the figure, or not in all its panels."""
     for name, layers in others.items():
         if absent := [suite for suite in suites if suite not in layers]:
             yield f"--with: {name} has no scores of {', '.join(absent)}"
         if more := [suite for suite in layers if suite not in suites]:
-            yield f"--with: {', '.join(more)} of {name} not drawn, as the suite is not scored now"
+            yield f"--with: {', '.join(more)} of {name}: not drawn, as not scored now"

@@ -21,8 +21,9 @@ def test_a_stored_image_is_up_to_date(name):
         if stored.info["Software"] != now.info["Software"]:
             pytest.skip(f"drawn by {stored.info['Software']}, which may place text elsewhere")
         assert stored.size == now.size, "run `python -m tools.stored_figures`"
-        apart = np.abs(np.asarray(stored, dtype=float) - np.asarray(now, dtype=float)).mean()
-        assert apart < 0.1, "run `python -m tools.stored_figures`"  # of 255; rounding may differ
+        apart = np.abs(np.asarray(stored, dtype=float) - np.asarray(now, dtype=float))
+        other = int((apart.max(axis=-1) > 32).sum())  # pixels; the edge of a letter may differ
+        assert other <= 20, "run `python -m tools.stored_figures`"
 
 
 def test_every_image_is_on_a_page():

@@ -131,7 +131,7 @@ def printed(name: str) -> str:
 def _as_printed(values: Sequence[float | None]) -> list[str]:
     """Write each value with its decimals; to a shorter one zeros are added, up to two decimals.
 
-    YAML drops the zeros of a printed 4.30. Of .108 and .0926, in one column, none were dropped.
+    YAML drops the zeros of a printed 4.30. Values with more than two decimals stay as they are.
     """
     decimals = [0 if v is None else len(str(v).partition(".")[2]) for v in values]
     least = min(2, max(decimals))

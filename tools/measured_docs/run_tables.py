@@ -226,9 +226,10 @@ def layers(name: str) -> str | None:
     return f"{markdown_table(titles, rows)}\n"
 
 
-def _last_layer(by_layer: float | list[Score]) -> str:
+def _last_layer(by_layer: Score | list[Score]) -> str:
     """Write the last score of a list, and the highest before it; a number has no layers."""
-    if isinstance(by_layer, float):
-        return f"{100 * by_layer:.2f}"
+    if not isinstance(by_layer, list):
+        return f"{100 * _number(by_layer):.2f}"
     *below, last = map(_number, by_layer)
-    return f"{100 * last:.2f} ({100 * max(score for score in below if not math.isnan(score)):.2f})"
+    highest = max((score for score in below if not math.isnan(score)), default=math.nan)
+    return f"{100 * last:.2f} ({100 * highest:.2f})"

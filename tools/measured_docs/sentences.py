@@ -18,5 +18,6 @@ def says(name: str) -> str | None:
         return None
     text = ""
     for line in map(markdown, lines):  # a paragraph for each baseline, its sentences below it
-        text += f"\n{line}\n\n" if line.startswith("Compared with ") else f"- {line}\n"
-    return text.lstrip("\n")
+        alone = line.startswith(("Compared with ", "Of "))
+        text += f"\n{line}\n\n" if alone else f"- {line}\n"
+    return text.strip("\n") + "\n"

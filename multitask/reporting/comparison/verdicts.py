@@ -102,7 +102,9 @@ def comparison_verdicts(comparison: Comparison) -> list[str]:
         for place, title in enumerate(score_tables.columns(comparison))
     }
     *tasks, mean = columns
-    if columns[mean] in [columns[task] for task in tasks]:  # only this task counts for the mean
+    if columns[mean] in [
+        columns[task] for task in tasks
+    ]:  # only this task counts, or no row differs
         del columns[mean]
     lines = column_sentences(base["name"], columns, margin=comparison.get("margin"))
     return [*lines, *unequal_training(base["name"], trained)] if lines else []

@@ -231,7 +231,7 @@ def group_style(place: int) -> dict[str, Any]:
         "color": GROUPS[place % len(GROUPS)],
         "linestyle": GROUP_DASHES[dashes],
         "marker": MARKERS[place % 5],
-        "linewidth": 1.0 if turn else 1.8,
+        "linewidth": 1.8 / (1 + turn),
         "zorder": 2 + dashes / 10,
     }
 

@@ -86,7 +86,7 @@ class Layout(Strict):
         source: where the printed values are from.
         paper: how the paper's runs were trained.
         statistic: what is shown of our seeds.
-        baseline: the row that others are compared with; default: the first.
+        baseline: the row that others are compared with; default: the first that names none.
         margin: differences within it, in points, are called equal where the paper prints none;
             default: none are.
         columns: the columns, in order.
@@ -115,9 +115,14 @@ class Layout(Strict):
         """Return True if rows of our runs that are not among ``rows`` are in the table."""
         return self.other_rows and not self.curve
 
+    def first_baseline(self, names: Sequence[str]) -> str:
+        """Return the baseline of rows that name none: by default the first of these rows."""
+        own = {name: row.baseline for name, row in self.rows.items()}
+        return self.baseline or next(name for name in names if not own.get(name))
+
     def baselines(self, names: Sequence[str]) -> dict[str, str | None]:
-        """Return the baseline of each row of ``names``; None for a row that is one."""
-        first = self.baseline or names[0]
+        """Return the baseline of each row of ``names``; None if it is compared with none."""
+        first = self.first_baseline(names)
         named = {row.baseline for row in self.rows.values()}
         own = {name: row.baseline for name, row in self.rows.items()}
         return {
@@ -142,9 +147,12 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
         if row.printed and len(row.printed) != len(layout.columns):
             message = f"{len(row.printed)} values for {len(layout.columns)} columns"
             raise tree.error(("rows", name, "printed"), message)
-        if row.baseline is not None and (row.baseline not in layout.rows or row.baseline == name):
-            others = ", ".join(other for other in layout.rows if other != name)
-            raise tree.error(("rows", name, "baseline"), f"expected one of {others}")
+        if row.baseline is not None and row.baseline not in layout.rows:
+            message = f"expected one of {', '.join(layout.rows)}"
+            raise tree.error(("rows", name, "baseline"), message)
+        if name in _above(layout, name):
+            message = "the row would be compared with itself, perhaps over others: leave it out"
+            raise tree.error(("rows", name, "baseline"), message)
     for key, alone in (("other_rows", not layout.other_rows), ("curve", layout.curve)):
         if alone and not layout.rows:
             message = "there are no rows: name them under `rows`, or leave it out"
@@ -152,3 +160,13 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
     if layout.baseline is not None and layout.rows and layout.baseline not in layout.rows:
         raise tree.error(("baseline",), f"expected one of {', '.join(layout.rows)}")
     return layout
+
+
+def _above(layout: Layout, name: str) -> list[str]:
+    """List a row's baseline, the baseline of that, and so on, until one comes again."""
+    found: list[str] = []
+    above = layout.rows[name].baseline
+    while above in layout.rows and above not in found:
+        found.append(above)
+        above = layout.rows[above].baseline
+    return found

@@ -84,7 +84,12 @@ def train_rows(report: RunReport, task: str) -> int | None:
 
 
 def trained_rows(run: Path, reports: Sequence[RunReport], task: str) -> int | None:
-    """Count the rows of all steps behind a task's score, the mean over seeds; None if unknown."""
+    """Count the rows of all steps behind a task's score, the mean over seeds.
+
+    None if it is unknown, and for a probe, which trains its heads apart.
+    """
+    if reports[0].probe:
+        return None
     of_tasks = _trained_tasks(reports[0], task)
     parts = [
         report.with_tasks({name: report.tasks[name] for name in of_tasks}) for report in reports

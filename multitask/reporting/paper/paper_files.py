@@ -224,15 +224,13 @@ def _places(table: PaperTable) -> dict[str, int]:
 def _amounts(table: PaperTable, key: AmountKey) -> Table | None:
     """List how much each row was trained, if some rows of a column differ by over a percent."""
     places = _places(table)
-    lines = {
-        row["title"]: [_cells(row, key)[at] for at in places.values()] for row in table["rows"]
-    }
-    columns = zip(*lines.values(), strict=True)
+    lines = [[_cells(row, key)[at] for at in places.values()] for row in table["rows"]]
+    columns = zip(*lines, strict=True)
     if not any(differ([count for count in column if count]) for column in columns):
         return None
     rows = [
-        [title, *("-" if count is None else f"{count:,}" for count in line)]
-        for title, line in lines.items()
+        [row["title"], *("-" if count is None else f"{count:,}" for count in line)]
+        for row, line in zip(table["rows"], lines, strict=True)
         if any(line)
     ]
     return Table(("", *places), rows)

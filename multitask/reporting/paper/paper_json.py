@@ -59,7 +59,7 @@ class PaperCell(TypedDict):
 class PaperRow(TypedDict):
     name: str
     title: str
-    baseline: NotRequired[str | None]  # what it is compared with, if not with the table's
+    baseline: NotRequired[str | None]  # older files lack it: the table's
     cells: list[PaperCell | None]  # per column
 
 
@@ -91,7 +91,7 @@ class PaperTable(TypedDict):
 
 
 def baseline_of(table: PaperTable, row: PaperRow) -> PaperRow | None:
-    """Return the row that a row is compared with; None if it is a baseline itself."""
+    """Return the row that a row is compared with; None if it is compared with none."""
     name = row.get("baseline", table["baseline"])
     found = next((other for other in table["rows"] if other["name"] == name), None)
     return None if found is row else found

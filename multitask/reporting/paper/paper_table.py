@@ -75,7 +75,7 @@ def paper_table(
     if not names:
         start = layout.columns[0].cells
         raise UserError(f"{layout.title}: no run is of a cell {start}-..., as the columns want")
-    baseline = layout.baseline or names[0]
+    baseline = layout.first_baseline(names)
     if baseline not in names:
         raise UserError(f"{layout.title}: baseline: no row {baseline!r}{suggest(baseline, names)}")
     baselines = layout.baselines(names)
@@ -159,6 +159,12 @@ def _groups(column: Column, rows: Rows, reports: Reports) -> list[Group]:
             first, second = having[0][0], having[1][0]
             raise UserError(f"{name} has the task {column.task} twice: {first} and {second}")
         groups += [Group(name, list(runs)) for runs in having]
+    for group in groups:
+        first, *others = group.runs
+        for run in others:
+            if set(reports[run].tasks) != set(reports[first].tasks):
+                message = f"{first} and {run} are not seeds of one setting: their tasks differ"
+                raise UserError(message)
     for run in chain.from_iterable(group.runs for group in groups):
         entry = reports[run].tasks.get(column.task)
         if entry is None or column.metric not in entry.dev:
@@ -178,6 +184,10 @@ def _column(
 ) -> dict[str, PaperCell]:
     """Compare the rows; return the cell of each in percent: our statistic and its parts."""
     against = {group.name: baselines[group.name] or group.name for group in groups}
+    compared = [group for group in groups if group.name in against.values()]
+    if len(compared) > 1:  # refused here if they are of other rows; the rest is compared with them
+        metrics = {column.task: column.metric}
+        compare(compared, compared[0].name, metrics=metrics, resamples=1)
     cells: dict[str, PaperCell] = {}
     for baseline in dict.fromkeys(against.values()):
         alike = [group for group in groups if baseline in (group.name, against[group.name])]

@@ -23,17 +23,18 @@ def paper_verdicts(table: PaperTable) -> list[str]:
     if table["statistic"] == "sd":
         return []
     bases = [base for row in table["rows"] if (base := baseline_of(table, row))]
-    lines, unlike, every = [], [], []
+    lines: list[str] = []
+    every: list[Compared] = []
     for base in {base["name"]: base for base in bases}.values():
         columns = {
             column["title"]: list(_compared(table, base, place))
             for place, column in enumerate(table["columns"])
         }
         title = _name(table, base["title"])
-        lines += column_sentences(title, columns, digits=2, margin=table.get("margin"))
-        unlike += unequal_training(title, _trained(columns))
+        sentences = column_sentences(title, columns, digits=2, margin=table.get("margin"))
+        lines += [*sentences, *unequal_training(title, _trained(columns))] if sentences else []
         every += [row for rows in columns.values() for row in rows]
-    return [*lines, *_counts(every), *unlike]
+    return [*lines, *_counts(every)]
 
 
 def _name(table: PaperTable, title: str) -> str:

@@ -204,6 +204,16 @@ def test_rows_that_were_not_trained_alike_have_their_counts(runs):
     assert "| Good &amp; new | 96,000 |" in paper_files.paper_markdown(table)
 
 
+def test_rows_of_two_baselines_were_scored_on_the_same_rows(runs, tmp_path):
+    short = [tmp_path / f"short-{seed}" for seed in (1, 2)]
+    for seed, run in enumerate(short, 1):
+        write_run(run, rows=40, seed=seed, only=("sst",))
+    rows = {"base": {}, "good": {}, "c": {"baseline": "d"}, "d": {}}
+    named = {**runs, "c": [short], "d": [short]}
+    with pytest.raises(UserError, match=r"sst: .* cannot be compared: other dev rows"):
+        made(named, rows=rows, columns=LAYOUT["columns"][:1])
+
+
 def test_a_layouts_margin_decides_what_is_called_equal(runs):
     assert "equal within" not in str(made(runs)["verdicts"])
     assert "equal within 100: Good & new" in str(made(runs, margin=100)["verdicts"])
