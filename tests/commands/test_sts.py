@@ -223,7 +223,7 @@ def test_layers_of_another_encoder_are_drawn_too(
     notes = [line for line in capsys.readouterr().out.splitlines() if "--with" in line]
     assert notes == [
         f"note: --with: other has no scores of {', '.join(NAMES[1:])}",
-        "note: --with: SNLI of other not drawn, as the suite is not scored now",
+        "note: --with: SNLI of other: not drawn, as not scored now",
     ]
 
 
