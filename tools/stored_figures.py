@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 def figures() -> "dict[str, Figure]":
     """Return the figures by the name of the image."""
-    layers = _stored("layers/packaged-minilm")
+    layers, trained = _stored("layers/packaged-minilm"), _stored("layers/mlm-1")
     return {
         "hire-importance": hire_importance(),
-        "sts-layers": draw_layers({layers["of"]: layers["suites"]}),
+        "sts-layers": draw_layers({one["of"]: one["suites"] for one in (layers, trained)}),
         "sts-domains": draw_domains(layers["suites"], layers["of"]),
         "maxpoolbert-gain": draw_gains(_stored("papers/table2_minilm")["table"]),
         "maxpoolbert-k": draw_scores(_stored("papers/table7_minilm")["table"]),
