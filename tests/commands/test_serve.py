@@ -101,6 +101,8 @@ def page(tiny_run, index):
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        # a shell that starts tests in the background lets them ignore Ctrl-C, and their processes
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     line = process.stdout.readline()
     address = re.match(rf"(http://{HERE}:\d+/) shows {re.escape(str(tiny_run))}; Ctrl-C", line)
