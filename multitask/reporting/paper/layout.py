@@ -117,18 +117,19 @@ class Layout(Strict):
 
     def first_baseline(self, names: Sequence[str]) -> str:
         """Return the baseline of rows that name none: by default the first of these rows."""
-        own = {name: row.baseline for name, row in self.rows.items()}
-        return self.baseline or next(name for name in names if not own.get(name))
+        return self.baseline or next(name for name in names if not self._own_baseline(name))
 
     def baselines(self, names: Sequence[str]) -> dict[str, str | None]:
         """Return the baseline of each row of ``names``; None if it is compared with none."""
         first = self.first_baseline(names)
         named = {row.baseline for row in self.rows.values()}
-        own = {name: row.baseline for name, row in self.rows.items()}
         return {
-            name: own.get(name) or (None if name == first or name in named else first)
+            name: self._own_baseline(name) or (None if name == first or name in named else first)
             for name in names
         }
+
+    def _own_baseline(self, name: str) -> str | None:
+        return self.rows[name].baseline if name in self.rows else None
 
 
 def load_layout(path: str | os.PathLike[str]) -> Layout:

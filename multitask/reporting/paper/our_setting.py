@@ -8,7 +8,6 @@ from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
 from multitask.config.yaml_merge import load_tree
 from multitask.reporting.comparison import amounts
-from multitask.reporting.comparison.groups import run_config
 from multitask.reporting.paper.paper_json import PaperCell, PaperTable, Training
 
 Way = Callable[[PaperCell], object]
@@ -31,8 +30,7 @@ WAYS: dict[str, Way] = {
 
 def training_of(run: Path, report: RunReport, task: str) -> Training:
     """Return what a run was trained with; ``task`` is the one that is scored."""
-    tree = load_tree(RunDirectory(run).config) if RunDirectory(run).config.is_file() else None
-    config: dict[str, Any] = tree.value if tree else {}
+    config = _saved_config(run)
     trained = _trained_tasks(report, task)
     held = bool(config.get("training", {}).get("holdout"))
     return {
@@ -94,7 +92,12 @@ def trained_rows(run: Path, reports: Sequence[RunReport], task: str) -> int | No
     parts = [
         report.with_tasks({name: report.tasks[name] for name in of_tasks}) for report in reports
     ]
-    return amounts.trained_rows(run_config(run), parts)
+    return amounts.trained_rows({"tasks": {}} | _saved_config(run), parts)
+
+
+def _saved_config(run: Path) -> dict[str, Any]:
+    file = RunDirectory(run).config
+    return load_tree(file).value if file.is_file() else {}
 
 
 def _trained_tasks(report: RunReport, task: str) -> list[str]:

@@ -9,7 +9,7 @@ import yaml
 from multitask.config.saved.report_model import RunReport
 from multitask.reporting.paper import paper_files
 from multitask.reporting.paper.layout import Layout
-from multitask.reporting.paper.our_setting import train_rows, training_of
+from multitask.reporting.paper.our_setting import train_rows, trained_rows, training_of
 from multitask.reporting.paper.paper_table import paper_table
 from tests.support.fabricated_run import edited, write_run
 
@@ -86,6 +86,20 @@ def run_with(folder: Path, tasks: dict | None = None, **config: object) -> Path:
         tree["tasks"][task] |= keys
     file.write_text(yaml.safe_dump(tree))
     return folder
+
+
+def test_trained_rows_are_those_of_the_steps_and_a_probe_has_none(tmp_path):
+    run = run_with(tmp_path / "run", {"sst": {"batch_size": 8}, "sts": {"batch_size": 16}})
+    report = RunReport.model_validate(json.loads((run / "report.json").read_text()))
+    turns = {name: entry.turns.trained for name, entry in report.tasks.items()}
+    assert turns["sst"] and turns["sts"]
+    assert trained_rows(run, [report], "sst") == 8 * turns["sst"]
+    scored = report.tasks["sts"].turns.model_copy(update={"trained": 0})
+    only = report.tasks | {"sts": report.tasks["sts"].model_copy(update={"turns": scored})}
+    assert trained_rows(run, [report.with_tasks(only)], "sts") == 8 * turns["sst"]
+    assert trained_rows(run, [report.model_copy(update={"probe": True})], "sst") is None
+    (run / "config.yaml").unlink()
+    assert trained_rows(run, [report], "sst") is None
 
 
 def setting_of(run: Path, task: str) -> dict[str, object]:
