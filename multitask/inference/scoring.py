@@ -143,9 +143,13 @@ class Scorer:
 
         Raises NotFinite for scores that are NaN or infinite.
         """
-        head, siamese = self.model.head(task), split.tokens.sides > 1
-        score = self._score_sides if siamese else self._score_rows
-        output = score(task, split.tokens, between_batches)
+        if split.tokens.sides > 1:
+            pooled = self.pooled_sides(task, split.tokens, between_batches)
+            return self.score_sides(task, split, pooled)
+        return self._read(task, split, self._score_rows(task, split.tokens, between_batches))
+
+    def _read(self, task: str, split: Split, output: Tensor) -> Scores:
+        head = self.model.head(task)
         if not output.isfinite().all():
             raise NotFinite(f"task {task}: the model's scores are not finite numbers")
         read_output = task_type(head.task_type).read_output
@@ -171,26 +175,38 @@ class Scorer:
         title = f"scoring {task}"
         return self.over_rows(tokens, output, between_batches=between, title=title)
 
-    @torch.no_grad()
-    def _score_sides(self, task: str, tokens: Tokens, between: Callable[[], None]) -> Tensor:
-        """Return the head's scores [N, ...] of N rows with several sequences."""
-        texts, which = tokens.inputs
+    def pooled_sides(
+        self, task: str, tokens: Tokens, between_batches: Callable[[], None] = lambda: None
+    ) -> Tensor:
+        """Return the pooled vectors [T, d] of the distinct sequences, ``tokens.inputs``, of rows
+        with several sequences."""
 
         def pooled(batch: Batch) -> Tensor:
             return self.model.pooled(separate({task: batch}))[task]
 
-        vectors = self.over_rows(
-            texts,
+        return self.over_rows(
+            tokens.inputs[0],
             pooled,
             batch_size=tokens.sides * self.batch_size,
-            between_batches=between,
+            between_batches=between_batches,
             title=f"scoring {task}",
         )
-        rows = torch.from_numpy(which).to(vectors.device)
-        module, sides = self.model.module(task), tokens.sides
+
+    @torch.no_grad()
+    def score_sides(self, task: str, split: Split, pooled: Tensor) -> Scores:
+        """``score`` from the vectors of ``pooled_sides``."""
+        module, sides = self.model.module(task), split.tokens.sides
+        rows = torch.from_numpy(split.tokens.inputs[1]).to(pooled.device)
         with _evaluating(self.model):
             parts = rows.split(self.batch_size)
-            return torch.cat([module(vectors[p.T.flatten()], sides) for p in parts])
+            output = torch.cat([module(pooled[p.T.flatten()], sides) for p in parts])
+        return self._read(task, split, output)
+
+    @torch.no_grad()
+    def compared_vectors(self, task: str, pooled: Tensor) -> np.ndarray:
+        """Turn pooled vectors [T, d] into the sentence vectors of ``vectors``, float32 [T, d]."""
+        with _evaluating(self.model):
+            return self.model.compared(task, pooled).cpu().numpy()
 
 
 def scores_of(head: Any, output: Tensor, rows: Rows) -> Scores:

@@ -96,12 +96,13 @@ def space(parts: Sequence[Rows], vectors: Encode, above: float) -> dict[str, flo
     }
 
 
-def pair_space(rows: Rows, encode: Encode, highest: float) -> dict[str, float]:
+def pair_space(rows: Rows, vectors: Encode, highest: float) -> dict[str, float]:
     """Compute ``space`` of one task's pairs, whose scores go up to ``highest``.
 
-    Pairs above 0.8 of it are positive, as pairs above 4 of 5 in the suites.
+    ``vectors`` looks the vectors of texts up. Pairs above 0.8 of ``highest`` are positive, as
+    pairs above 4 of 5 in the suites.
     """
-    return space([rows], looked_up([rows], encode), 0.8 * highest)
+    return space([rows], vectors, 0.8 * highest)
 
 
 def score_suite(

@@ -215,7 +215,10 @@ class MultiTaskModel(nn.Module):
     def vectors(self, task: str, batch: Batch) -> Tensor:
         """Return a task's sentence vectors [S, d]: the pooled vectors, or, for a contrastive task
         and those that share its pooling, the vectors that its head compares."""
-        pooled = self.pooled(separate({task: batch}))[task]
+        return self.compared(task, self.pooled(separate({task: batch}))[task])
+
+    def compared(self, task: str, pooled: Tensor) -> Tensor:
+        """Return the sentence vectors [S, d] of ``vectors`` for the output of ``pooled``."""
         return self.module(task).project(pooled) if self.compares_projected(task) else pooled
 
     def compares_projected(self, task: str) -> bool:

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from torch import Tensor
 
 from multitask.data.inputs.base import input_of
+from multitask.data.tokenize import Split
 from multitask.inference.analysis.layer_weights import summary, watched_weights, weighs_states
 from multitask.inference.scoring import measure
 from multitask.inference.sts_scores import pair_space
@@ -47,7 +47,8 @@ class Monitor:
     def at_start(self, write: Callable[..., None]) -> None:
         """Measure before the first step; ``write`` adds a line to the log."""
         if self._followed:
-            write("space", step=0, tasks={task: self._space(task) for task in self._followed})
+            spaces = {t: self._space(t, self._pooled(t, lambda: None)) for t in self._followed}
+            write("space", step=0, tasks=spaces)
 
     def evaluate(
         self, between_batches: Callable[[], None], write: Callable[..., None]
@@ -56,16 +57,19 @@ class Monitor:
         plan = self.plan
         results, watched = {}, {}
         for task in self._scored:
-            name = self._split_of(task)
-            split = plan.data.splits[task][name]
+            split, space = self._split(task), {}
             pooler = plan.model.module(task).scoring_pooler
             with watched_weights(pooler) as seen:
-                scores = plan.scorer.score(task, split, between_batches)
-            results[task] = measure(scores, split.rows, plan.data.readers[task])
+                if task in self._followed:  # its texts are encoded once, for both
+                    pooled = self._pooled(task, between_batches)
+                    scores = plan.scorer.score_sides(task, split, pooled)
+                    space = self._space(task, pooled)
+                else:
+                    scores = plan.scorer.score(task, split, between_batches)
+            results[task] = measure(scores, split.rows, plan.data.readers[task]) | space
             if weighs_states(pooler):
+                name = self._split_of(task)
                 watched[task] = {"split": name, **summary(pooler, seen, plan.device)}
-            if task in self._followed:
-                results[task] |= self._space(task)
         layers = plan.model.encoder.num_layers
         for task, importance in watched.items():
             write("importance", task=task, layers=layers, **importance)
@@ -80,9 +84,18 @@ class Monitor:
     def _split_of(self, task: str) -> str:
         return "dev" if self.plan.config.tasks[task].evaluate_only else self.split
 
-    def _space(self, task: str) -> dict[str, float]:
-        plan = self.plan
-        rows = plan.data.splits[task][self._split_of(task)].rows
-        max_length = plan.config.tasks[task].max_length
-        encode = partial(plan.scorer.vectors, task, max_length=max_length)
-        return pair_space(rows, encode, plan.data.readers[task].high)
+    def _split(self, task: str) -> Split:
+        return self.plan.data.splits[task][self._split_of(task)]
+
+    def _pooled(self, task: str, between_batches: Callable[[], None]) -> Tensor:
+        """Return the pooled vectors [T, d] of a task's distinct sequences."""
+        return self.plan.scorer.pooled_sides(task, self._split(task).tokens, between_batches)
+
+    def _space(self, task: str, pooled: Tensor) -> dict[str, float]:
+        split, reader = self._split(task), self.plan.data.readers[task]
+        vectors = self.plan.scorer.compared_vectors(task, pooled)
+        places = zip(split.rows.texts, split.tokens.inputs[1].tolist(), strict=True)
+        number = {t: n for texts, some in places for t, n in zip(texts, some, strict=True)}
+        return pair_space(
+            split.rows, lambda texts: vectors[[number[text] for text in texts]], reader.high
+        )

@@ -2,11 +2,13 @@
 
 import shutil
 
+import numpy as np
 import pytest
 import torch
 
 from multitask.config import load_config
 from multitask.inference.scoring import measure
+from multitask.inference.sts_scores import pair_space
 from multitask.training.setup import set_up
 from multitask.training.validation import Monitor
 from tests.conftest import ROOT
@@ -65,13 +67,41 @@ def test_a_task_without_training_leaves_out_of_the_joint_score(planned):
     assert monitor.joint_tasks == ["sst", "qqp"]
 
 
-def test_the_vectors_of_a_task_that_is_only_scored_are_followed(
-    tiny_encoder, course_files, tmp_path
-):
+@pytest.fixture
+def contrastive(tiny_encoder, course_files, tmp_path):
     files = shutil.copytree(course_files, tmp_path / "files")
     write_triplets(files)
     file = write_config(tmp_path / "c.yaml", tiny_encoder, files)
-    monitor = Monitor(set_up(load_config(file), CPU, lambda line: None))
+    return set_up(load_config(file), CPU, lambda line: None)
+
+
+def test_a_task_that_is_followed_is_encoded_once(contrastive, monkeypatch):
+    plain, passes = contrastive.model.pooled, []
+    monkeypatch.setattr(contrastive.model, "pooled", lambda b: passes.append(1) or plain(b))
+    for task in ("views", "sts"):
+        contrastive.scorer.score(task, contrastive.data.splits[task]["dev"])
+    once = len(passes)
+    Monitor(contrastive).evaluate(lambda: None, Log().write)
+    assert once > 1 and len(passes) == 2 * once
+
+
+def test_the_space_is_that_of_the_sentence_vectors(contrastive):
+    split, reader = contrastive.data.splits["sts"]["dev"], contrastive.data.readers["sts"]
+    result = Monitor(contrastive).evaluate(lambda: None, Log().write)["sts"]
+    texts = sorted({text for pair in split.rows.texts for text in pair})
+    length = contrastive.config.tasks["sts"].max_length
+    vectors = dict(zip(texts, contrastive.scorer.vectors("sts", texts, length), strict=True))
+    pooled = contrastive.scorer.pooled_sides("sts", split.tokens)
+    assert contrastive.model.compares_projected("sts")  # its vectors are not the pooled ones
+    assert not torch.allclose(pooled[0], torch.from_numpy(vectors[split.rows.texts[0][0]]))
+    expected = pair_space(
+        split.rows, lambda some: np.stack([vectors[text] for text in some]), reader.high
+    )
+    assert {name: result[name] for name in expected} == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_vectors_of_a_task_that_is_only_scored_are_followed(contrastive):
+    monitor = Monitor(contrastive)
     log = Log()
     monitor.at_start(log.write)
     result = monitor.evaluate(lambda: None, log.write)
