@@ -85,6 +85,7 @@ def _check(grid: Grid, output: Path, runs: Sequence[Run]) -> None:
     """Raise UserError if the sweep would change what it has not made."""
     check_output(output, SweepDirectory(output).grid, "ablation")
     _check_kind(grid, output)
+    _check_cells(runs, SweepDirectory(output))
     check_saved(runs)
     check_tables(grid, output)
 
@@ -105,6 +106,17 @@ def _check_kind(grid: Grid, output: Path) -> None:
     if saved.is_file() and load_extended(saved).value.get("probe", False) != grid.probe:
         held = "trained runs, no probes" if grid.probe else "probes, no trained runs"
         raise UserError(f"{output} holds {held}: choose another --output DIR")
+
+
+def _check_cells(runs: Sequence[Run], directory: SweepDirectory) -> None:
+    """Raise UserError if no cell of the directory is of this grid: its table would be lost."""
+    cells = directory.cells
+    held = sorted(path.name for path in entries(cells) if path.is_dir()) if cells.is_dir() else []
+    if held and not {*held} & {run.cell for run in runs}:
+        raise UserError(
+            f"{directory.path} has cells of another grid, such as {held[0]}: "
+            "choose another --output DIR"
+        )
 
 
 def check_saved(runs: Sequence[Run]) -> None:
