@@ -9,6 +9,8 @@ gradual start, training uses W + lambda (W~ - W) and x + lambda (x~ - x) instead
 layers have no normalisation in front, because pretrained weights expect their inputs unchanged.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -54,7 +56,7 @@ def ternarise(weight: Tensor, parts: int) -> tuple[Tensor, Tensor]:
     """
     split = weight.unflatten(0, (parts, -1))
     scales = split.abs().mean((1, 2)).clamp(min=SMALLEST)
-    return (split / scales[:, None, None]).round().clamp(-1, 1).flatten(0, 1), scales
+    return (split / scales[:, None, None]).round_().clamp_(-1, 1).flatten(0, 1), scales
 
 
 def rescaled(ternary: Tensor, scales: Tensor) -> Tensor:
@@ -69,7 +71,7 @@ def eight_bit(hidden: Tensor) -> Tensor:
     """
     wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
     step = wide.abs().amax(-1, keepdim=True).clamp(min=SMALLEST) / LEVELS
-    return (wide / step).round().clamp(-LEVELS - 1, LEVELS) * step
+    return (wide / step).round_().clamp_(-LEVELS - 1, LEVELS).mul_(step)
 
 
 def straight_through(value: Tensor, quantised: Tensor, strength: float) -> Tensor:
@@ -79,9 +81,23 @@ def straight_through(value: Tensor, quantised: Tensor, strength: float) -> Tenso
     """
     if strength == 0:
         return value
-    wide = value.to(quantised.dtype)
-    mixed = torch.lerp(wide.detach(), quantised, strength)
-    return mixed + (wide - wide.detach())
+    if strength < 1:
+        quantised = torch.lerp(value.detach().to(quantised.dtype), quantised, strength)
+    if torch.is_grad_enabled() and value.requires_grad:
+        return _InPlaceOf.apply(quantised, value)
+    return quantised
+
+
+class _InPlaceOf(torch.autograd.Function):
+    """The first tensor's values, and the second one's gradient; nothing is computed."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, replaced: Tensor) -> Tensor:
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
+        return None, gradients[0]
 
 
 def quantise(encoder: BertEncoder, layers: str = "all") -> None:
