@@ -18,9 +18,10 @@ class ClassificationHead(ClassScores):
         dim: width d of the vector.
         num_labels: classes C.
         class_counts: training rows of each class, for ``class_weights="balanced"``.
-        class_weights: None, one weight per class, or "balanced": N / (C n_c), as in scikit-learn.
-            The loss is the mean over rows of weight times cross-entropy. It is not divided by the
-            sum of weights of the batch, so it does not depend on how rows are batched.
+        class_weights: null for none, a list with one weight per class, or `balanced`: N / (C n_c),
+            as in scikit-learn. The loss is the mean over rows of weight times cross-entropy. It is
+            not divided by the sum of weights of the batch, so it does not depend on how rows are
+            batched.
         label_smoothing: share of the target that is spread evenly over the classes.
 
     Raises:

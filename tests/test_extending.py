@@ -69,13 +69,15 @@ def test_worked_example_trains(config, more, project, tiny_overrides, course_fil
         assert report["tasks"]["sts"]["pooling"] == "first_last"
 
 
-def test_the_worked_example_of_a_callback_logs(project, tiny_overrides):
+def test_the_worked_example_of_a_callback_logs(project, tiny_overrides, capsys):
     callback = importlib.import_module("multitask.training.weight_norm").WeightNorm()
     quick = ["training.max_steps=2", "training.eval_steps=1", "training.frozen_baseline=false"]
     config = ROOT / "configs" / "cs224n.yaml"
     run = multitask.train(config, [*tiny_overrides, *quick], callbacks=[callback])
     norms = [event for event in events(run.directory) if event["event"] == "weight_norm"]
     assert [event["step"] for event in norms] == [1, 2] and norms[0]["norm"] > 0
+    said = capsys.readouterr()
+    assert "damaged" not in said.out + said.err
 
 
 def test_the_levels_of_sst_are_several_classes(project, tiny_overrides, course_files, monkeypatch):

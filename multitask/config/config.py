@@ -60,7 +60,7 @@ class Config(Strict):
 
     tasks: dict[str, TaskConfig] = Field(min_length=1, max_length=TASKS)
     """The tasks by name. `defaults:` has the keys that all tasks share. Names that differ only in
-    case or Unicode form are refused, because files have them."""
+    case or Unicode form are refused, because file names contain them."""
 
     _tree: Tree = PrivateAttr(default_factory=Tree)
 

@@ -51,11 +51,11 @@ class EncoderConfig(Strict):
     encoder only)."""
 
     gradient_checkpointing: bool = False
-    """Compute each layer again in the backward pass: less memory, about a third more time."""
+    """Compute each layer again in the backward pass: less memory, for one more forward pass."""
 
     kernels: Literal["auto", "torch", "compiled"] = "auto"
-    """`compiled`: on a CPU, attention and dropout + sum + LayerNorm in C++, built on first use
-    (less than a minute, once). `auto`: `compiled` on a Linux CPU with a C++ compiler and `ninja`,
+    """`compiled`: on a CPU, attention and dropout + sum + LayerNorm in C++, built once, on first
+    use. `auto`: `compiled` on a Linux CPU with a C++ compiler and `ninja`,
     else `torch`; the run's `config.yaml` has the choice. If the kernels cannot be built, a line
     says so and torch is used (our encoder only)."""
 

@@ -11,7 +11,8 @@ from multitask.utils.errors import check_regular
 
 # a line of the log, JSON from disk: its keys depend on "event"; `EVENTS` and `VALUES` say which
 Event = dict[str, Any]
-# the keys that each event must have, in addition to "event" and "step"
+# the keys that each of our events must have, in addition to "event" and "step"; callbacks of users
+# write others
 EVENTS: dict[str, tuple[str, ...]] = {
     "plan": ("steps", "epochs"),
     "step": ("task", "loss"),
@@ -43,11 +44,19 @@ def parse_event(line: bytes) -> Event | None:
     """Return the event in a line of the log; None if the line is damaged."""
     try:
         event: Event = json.loads(line)
-        values = {"step": event["step"]} | {key: event[key] for key in EVENTS[event["event"]]}
+        name = event["event"]
+        values = {"step": event["step"]} | {key: event[key] for key in EVENTS.get(name, ())}
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     good = all(isinstance(value, VALUES[key]) for key, value in values.items())
-    return event if good and event["step"] >= 0 else None
+    known = name in EVENTS or (isinstance(name, str) and not _flipped(name))
+    return event if good and known and event["step"] >= 0 else None
+
+
+def _flipped(name: str) -> bool:
+    """Return True for a name of ``EVENTS`` with one other letter, as after a flipped bit."""
+    alike = [known for known in EVENTS if len(known) == len(name)]
+    return any(sum(map(str.__ne__, name, known)) == 1 for known in alike)
 
 
 def stage_begins(events: Iterable[Event]) -> list[tuple[int, str]]:

@@ -32,7 +32,7 @@ class TrainingConfig(Strict):
     steps for such a pass."""
 
     max_steps: int | None = Field(None, ge=1)
-    """Stop after this many optimizer steps."""
+    """Stop after this many optimizer steps, of all stages together."""
 
     sampler: Choice = Choice(name="round_robin")
     """Which task is trained when: $sampler."""

@@ -88,9 +88,7 @@ class RoundRobin:
             self.below = oversample["while_train_score_below"]
         self.needs_scores = isinstance(oversample, dict)
         if oversample is not True and sizes.epoch != "longest":
-            raise ValueError(
-                "without oversampling an epoch is one pass of every task: `epoch` must be longest"
-            )
+            raise ValueError("an `oversample` other than true needs `epoch: longest`")
         self.drops_out = oversample is False and not joint
         if self.drops_out:
             self.steps_per_epoch = sum(sizes.steps.values())

@@ -158,7 +158,7 @@ class Scorer:
         read = imported(read_output)(output.double().cpu().numpy(), split.rows, split.tokens)
         return Scores(*read)
 
-    def _score_rows(self, task: str, tokens: Tokens, between: Callable[[], None]) -> Tensor:
+    def _score_rows(self, task: str, tokens: Tokens, between_batches: Callable[[], None]) -> Tensor:
         """Return the head's output for each row [N, ...]; see ``heads.base.Head.row_values``."""
         head = self.model.head(task)
         longest = 0 if tokens.targets is None else int(tokens.masked.max())
@@ -173,7 +173,7 @@ class Scorer:
             return values
 
         title = f"scoring {task}"
-        return self.over_rows(tokens, output, between_batches=between, title=title)
+        return self.over_rows(tokens, output, between_batches=between_batches, title=title)
 
     def pooled_sides(
         self, task: str, tokens: Tokens, between_batches: Callable[[], None] = lambda: None
@@ -194,7 +194,7 @@ class Scorer:
 
     @torch.no_grad()
     def score_sides(self, task: str, split: Split, pooled: Tensor) -> Scores:
-        """``score`` from the vectors of ``pooled_sides``."""
+        """Score a split from the vectors that ``pooled_sides`` returned; raises as ``score``."""
         module, sides = self.model.module(task), split.tokens.sides
         rows = torch.from_numpy(split.tokens.inputs[1]).to(pooled.device)
         with _evaluating(self.model):
@@ -204,7 +204,7 @@ class Scorer:
 
     @torch.no_grad()
     def compared_vectors(self, task: str, pooled: Tensor) -> np.ndarray:
-        """Turn pooled vectors [T, d] into the sentence vectors of ``vectors``, float32 [T, d]."""
+        """Turn pooled vectors [T, d] into sentence vectors as ``vectors`` returns them, float32."""
         with _evaluating(self.model):
             return self.model.compared(task, pooled).cpu().numpy()
 

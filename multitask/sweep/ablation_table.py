@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from multitask.reporting.comparison.comparison_json import Axis
-from multitask.reporting.comparison.replaced_files import check_comparison
+from multitask.reporting.comparison.replaced_files import check_comparison, compared_rows
 from multitask.sweep.grid import TASKS, Grid
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, finished_cells
 from multitask.utils.errors import UserError
@@ -15,9 +15,17 @@ Failures = Sequence[Failure]
 
 
 def check_tables(grid: Grid, output: Path) -> None:
-    """Raise UserError if the comparisons would replace files of another program."""
+    """Raise UserError if the comparisons would replace files of another program or another grid."""
     for label in dict.fromkeys(cell.task for cell in grid.cells):
-        check_comparison(SweepDirectory(output).comparison(label))
+        directory = SweepDirectory(output).comparison(label)
+        check_comparison(directory)
+        rows = {cell.row for cell in grid.cells if cell.task == label}
+        compared = compared_rows(directory)
+        if compared and rows.isdisjoint(compared):
+            raise UserError(
+                f"{directory} has a table of other rows, such as {compared[0]}, and none of this "
+                "grid: choose another --output DIR"
+            )
 
 
 def write_table(grid: Grid, runs: Runs, output: Path, failed: Failures) -> list[Path]:

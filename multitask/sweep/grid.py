@@ -13,7 +13,7 @@ cells:                          # named cells, each combined with every point of
   longer: {training.epochs: 6}
 baseline: siamese-cls-plain     # default: the first cell
 tasks: [sst, [qqp, sts]]        # train each cell once per entry, without the base's other tasks
-margin: 0.01                    # the table calls differences within ± 0.01 equal; default: none
+margin: 0.01                    # intervals within ± 0.01 are called equal; default: none are
 probe: false                    # true: only train heads, on the frozen encoder (probe_grid.py)
 """
 
@@ -120,7 +120,7 @@ class Grid:
         cells: the cells, in order.
         seeds: the seeds of each cell.
         baseline: the row (see ``Cell``) that the others are compared with.
-        margin: differences within it are called equal; None: no difference is.
+        margin: differences whose interval is within ± it are called equal; None: none are.
         probe: True for a probe grid.
         resolved: the content of a grid file that gives the same grid.
         _tree: the grid file with line numbers, for errors.

@@ -40,7 +40,8 @@ def sweep(
         jobs: the number of progress bars for running runs.
 
     Raises:
-        UserError: ``output`` has other content, or runs with other configs (before any training);
+        UserError: ``output`` has other content, runs with other configs, or a table without any
+            row of this grid (before any training);
             some runs failed (after the others are done); the sweep was interrupted. Then the table
             of the finished runs is written, unless other processes continue and will write it.
     """
@@ -85,7 +86,6 @@ def _check(grid: Grid, output: Path, runs: Sequence[Run]) -> None:
     """Raise UserError if the sweep would change what it has not made."""
     check_output(output, SweepDirectory(output).grid, "ablation")
     _check_kind(grid, output)
-    _check_cells(runs, SweepDirectory(output))
     check_saved(runs)
     check_tables(grid, output)
 
@@ -106,17 +106,6 @@ def _check_kind(grid: Grid, output: Path) -> None:
     if saved.is_file() and load_extended(saved).value.get("probe", False) != grid.probe:
         held = "trained runs, no probes" if grid.probe else "probes, no trained runs"
         raise UserError(f"{output} holds {held}: choose another --output DIR")
-
-
-def _check_cells(runs: Sequence[Run], directory: SweepDirectory) -> None:
-    """Raise UserError if no cell of the directory is of this grid: its table would be lost."""
-    cells = directory.cells
-    held = sorted(path.name for path in entries(cells) if path.is_dir()) if cells.is_dir() else []
-    if held and not {*held} & {run.cell for run in runs}:
-        raise UserError(
-            f"{directory.path} has cells of another grid, such as {held[0]}: "
-            "choose another --output DIR"
-        )
 
 
 def check_saved(runs: Sequence[Run]) -> None:

@@ -15,7 +15,7 @@ from multitask.tasks.label_reader import LabelReader, canonical, is_missing, lab
 from multitask.tasks.rows import Rows
 
 Array = npt.NDArray[Any]
-# labels, predictions and scores of N rows; docs/extending.md lists the shapes for each type
+# labels, predictions and scores of N rows; the docstring of each type's module has the shapes
 Columns = tuple[Array, Array, Array]
 
 

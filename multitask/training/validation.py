@@ -68,7 +68,7 @@ class Monitor:
                     scores = plan.scorer.score(task, split, between_batches)
             results[task] = measure(scores, split.rows, plan.data.readers[task]) | space
             if weighs_states(pooler):
-                name = self._split_of(task)
+                name = self._split_name(task)
                 watched[task] = {"split": name, **summary(pooler, seen, plan.device)}
         layers = plan.model.encoder.num_layers
         for task, importance in watched.items():
@@ -81,11 +81,11 @@ class Monitor:
         columns = (labels.numpy(), predictions.numpy(), shown.numpy())
         return metrics.compute(self.plan.data.readers[task].task_type, columns)[self.metrics[task]]
 
-    def _split_of(self, task: str) -> str:
+    def _split_name(self, task: str) -> str:
         return "dev" if self.plan.config.tasks[task].evaluate_only else self.split
 
     def _split(self, task: str) -> Split:
-        return self.plan.data.splits[task][self._split_of(task)]
+        return self.plan.data.splits[task][self._split_name(task)]
 
     def _pooled(self, task: str, between_batches: Callable[[], None]) -> Tensor:
         """Return the pooled vectors [T, d] of a task's distinct sequences."""
@@ -94,8 +94,8 @@ class Monitor:
     def _space(self, task: str, pooled: Tensor) -> dict[str, float]:
         split, reader = self._split(task), self.plan.data.readers[task]
         vectors = self.plan.scorer.compared_vectors(task, pooled)
-        places = zip(split.rows.texts, split.tokens.inputs[1].tolist(), strict=True)
-        number = {t: n for texts, some in places for t, n in zip(texts, some, strict=True)}
+        rows = zip(split.rows.texts, split.tokens.inputs[1].tolist(), strict=True)
+        number = {t: n for texts, numbers in rows for t, n in zip(texts, numbers, strict=True)}
         return pair_space(
             split.rows, lambda texts: vectors[[number[text] for text in texts]], reader.high
         )

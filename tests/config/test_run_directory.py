@@ -183,6 +183,16 @@ def test_a_damaged_line_of_the_log_is_left_out_and_said(tmp_path, capsys):
     assert said == f"warning: {run.metrics}: damaged lines are left out: 2, 3, 4, 5, 6 and 2 more\n"
 
 
+def test_the_log_keeps_the_events_of_callbacks(tmp_path, capsys):
+    run = RunDirectory(tmp_path)
+    run.metrics.write_text('{"event": "weight_norm", "step": 3, "norm": 0.5}\n')
+    assert run.load_events() == [{"event": "weight_norm", "step": 3, "norm": 0.5}]
+    assert not capsys.readouterr().err
+    run.metrics.write_text('{"event": 3, "step": 3}\n{"event": "weight_norm", "step": "3"}\n')
+    with pytest.raises(UserError, match="damaged"):
+        run.load_events()
+
+
 def test_a_file_that_was_changed_is_said(tmp_path, capsys):
     run = RunDirectory(tmp_path)
     for step in (2, 4, 6):

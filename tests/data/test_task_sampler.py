@@ -237,5 +237,5 @@ def test_options_that_do_not_fit_say_so(name, options, message):
 
 
 def test_without_oversampling_an_epoch_has_its_own_length():
-    with pytest.raises(UserError, match="`epoch` must be longest"):
+    with pytest.raises(UserError, match="needs `epoch: longest`"):
         make("round_robin", sizes_of({"sst": 8, "qqp": 9}, epoch="sst"), oversample=False)

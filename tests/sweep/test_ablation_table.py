@@ -31,3 +31,40 @@ def test_without_a_baseline_there_is_no_table(grid, capsys, monkeypatch):
     assert ablate(grid) == 2
     assert "no table: no run of the baseline a is finished" in capsys.readouterr().out
     assert not Path("runs/g/table.md").exists()
+
+
+def files() -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in Path("runs/g").rglob("*") if file.is_file()}
+
+
+def renamed(text: str) -> str:
+    return text.replace("a: {", "x: {").replace("b: {", "y: {")
+
+
+def test_the_table_of_another_grid_is_not_replaced(grid, capsys):
+    text = grid.read_text()
+    assert ablate(grid) == 0
+    before = files()
+    grid.write_text(renamed(text))
+    capsys.readouterr()
+    assert ablate(grid) == 2
+    assert capsys.readouterr().err.strip() == (
+        "error: runs/g has a table of other rows, such as a, and none of this grid: "
+        "choose another --output DIR"
+    )
+    assert files() == before
+    grid.write_text(text.replace("b: {", "y: {"))  # one row stays
+    assert ablate(grid) == 0
+    Path("runs/g/comparison.json").write_text('{"baseline": 1, "groups": [3, {}]}')
+    grid.write_text(renamed(text))
+    assert ablate(grid) == 0
+
+
+def test_where_no_run_has_finished_the_cells_may_have_other_names(grid, monkeypatch):
+    text = grid.read_text()
+    monkeypatch.setenv("FAKE_FAIL", "a")  # the baseline
+    assert ablate(grid) == 2
+    assert Path("runs/g/cells/a/logs").is_dir() and not Path("runs/g/table.md").exists()
+    monkeypatch.delenv("FAKE_FAIL")
+    grid.write_text(renamed(text))
+    assert ablate(grid) == 0

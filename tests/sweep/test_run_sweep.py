@@ -100,19 +100,6 @@ def test_renamed_cells_are_left_alone(grid, capsys):
     assert [group["name"] for group in comparison["groups"]] == ["a", "c"]
 
 
-def test_the_table_of_another_grid_is_not_replaced(grid, capsys):
-    assert ablate(grid) == 0
-    before = {file: file.read_bytes() for file in Path("runs/g").rglob("*") if file.is_file()}
-    grid.write_text(GRID.replace("a: {", "x: {").replace("b: {", "y: {"))
-    capsys.readouterr()
-    assert ablate(grid) == 2
-    error = capsys.readouterr().err
-    assert error.strip() == (
-        "error: runs/g has cells of another grid, such as a: choose another --output DIR"
-    )
-    assert before == {f: f.read_bytes() for f in Path("runs/g").rglob("*") if f.is_file()}
-
-
 def test_a_foreign_directory_is_not_touched(grid, capsys):
     Path("mine").mkdir()
     Path("mine/notes.txt").touch()

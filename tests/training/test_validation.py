@@ -72,7 +72,9 @@ def contrastive(tiny_encoder, course_files, tmp_path):
     files = shutil.copytree(course_files, tmp_path / "files")
     write_triplets(files)
     file = write_config(tmp_path / "c.yaml", tiny_encoder, files)
-    return set_up(load_config(file), CPU, lambda line: None)
+    return set_up(
+        load_config(file, ["tasks.views.pooling=layer_attention"]), CPU, lambda line: None
+    )
 
 
 def test_a_task_that_is_followed_is_encoded_once(contrastive, monkeypatch):
@@ -80,9 +82,12 @@ def test_a_task_that_is_followed_is_encoded_once(contrastive, monkeypatch):
     monkeypatch.setattr(contrastive.model, "pooled", lambda b: passes.append(1) or plain(b))
     for task in ("views", "sts"):
         contrastive.scorer.score(task, contrastive.data.splits[task]["dev"])
-    once = len(passes)
-    Monitor(contrastive).evaluate(lambda: None, Log().write)
+    once, log, batches = len(passes), Log(), []
+    Monitor(contrastive).evaluate(lambda: batches.append(1), log.write)
     assert once > 1 and len(passes) == 2 * once
+    assert len(batches) == once  # a signal is noticed between any two batches
+    (rows,) = [event["rows"] for event in log if event["task"] == "sts"]
+    assert rows == len(contrastive.data.splits["sts"]["dev"].tokens.inputs[0])
 
 
 def test_the_space_is_that_of_the_sentence_vectors(contrastive):
@@ -92,8 +97,7 @@ def test_the_space_is_that_of_the_sentence_vectors(contrastive):
     length = contrastive.config.tasks["sts"].max_length
     vectors = dict(zip(texts, contrastive.scorer.vectors("sts", texts, length), strict=True))
     pooled = contrastive.scorer.pooled_sides("sts", split.tokens)
-    assert contrastive.model.compares_projected("sts")  # its vectors are not the pooled ones
-    assert not torch.allclose(pooled[0], torch.from_numpy(vectors[split.rows.texts[0][0]]))
+    assert pooled.shape[1] == 2 * len(vectors[texts[0]])  # the projection halves the width
     expected = pair_space(
         split.rows, lambda some: np.stack([vectors[text] for text in some]), reader.high
     )
@@ -105,8 +109,8 @@ def test_the_vectors_of_a_task_that_is_only_scored_are_followed(contrastive):
     log = Log()
     monitor.at_start(log.write)
     result = monitor.evaluate(lambda: None, log.write)
-    (event,) = log
-    assert (event["event"], event["step"], list(event["tasks"])) == ("space", 0, ["sts"])
+    (event,) = [event for event in log if event["event"] == "space"]
+    assert (event["step"], list(event["tasks"])) == (0, ["sts"])
     space = event["tasks"]["sts"]
     assert {"alignment", "uniformity", "mean_cosine"} <= set(space)
     assert {name: result["sts"][name] for name in space} == space  # nothing is trained in between

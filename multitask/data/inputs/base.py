@@ -34,7 +34,8 @@ class Input:
     heads: ClassVar[tuple[str, ...]]
     # True if a sequence has several texts, so that none is read without the others.
     joins: ClassVar[bool] = False
-    # True if a score compares the vectors of the two texts of a row, as similarity tasks do.
+    # True if a score compares the vectors of the two texts of a row, as similarity tasks do; side s
+    # is then text s, read alone.
     compares: ClassVar[bool] = False
 
     # A row in words, for error messages about texts in Python, ...

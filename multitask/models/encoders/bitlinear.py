@@ -84,12 +84,12 @@ def straight_through(value: Tensor, quantised: Tensor, strength: float) -> Tenso
     if strength < 1:
         quantised = torch.lerp(value.detach().to(quantised.dtype), quantised, strength)
     if torch.is_grad_enabled() and value.requires_grad:
-        return _InPlaceOf.apply(quantised, value)
+        return _StraightThrough.apply(quantised, value)
     return quantised
 
 
-class _InPlaceOf(torch.autograd.Function):
-    """The first tensor's values, and the second one's gradient; nothing is computed."""
+class _StraightThrough(torch.autograd.Function):
+    """Return ``values``; the gradient goes to ``replaced``."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, replaced: Tensor) -> Tensor:

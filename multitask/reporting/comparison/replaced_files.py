@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from multitask.utils.errors import UserError
-from multitask.utils.outputs import check_replaced
+from multitask.utils.files import read_json
+from multitask.utils.outputs import check_replaced, has_keys
 
 FACTS, PAGE = "comparison.json", "report.html"
 CURVES, GAPS = "curves.png", "gaps.png"
@@ -19,6 +20,15 @@ def check_comparison(directory: Path) -> None:
     page = directory / PAGE
     if page.is_file() and not page.is_symlink() and not is_page(page):
         raise UserError(f"{page} was not written by this command: choose another --output DIR")
+
+
+def compared_rows(directory: Path) -> list[str]:
+    """Return the names of the rows that a directory's comparison has; none without one."""
+    if not has_keys(directory / FACTS, ("groups",)):
+        return []
+    groups = read_json(directory / FACTS)["groups"]
+    named = groups if isinstance(groups, list) else []
+    return [str(group["name"]) for group in named if isinstance(group, dict) and "name" in group]
 
 
 def is_page(file: Path) -> bool:

@@ -87,8 +87,8 @@ class Layout(Strict):
         paper: how the paper's runs were trained.
         statistic: what is shown of our seeds.
         baseline: the row that others are compared with; default: the first that names none.
-        margin: differences within it, in points, are called equal where the paper prints none;
-            default: none are.
+        margin: differences whose interval is within ± it, in points, are called equal where the
+            paper prints none; default: none are.
         columns: the columns, in order.
         rows: the rows, in order.
         other_rows: whether rows of our runs that are not among ``rows`` follow them.

@@ -154,6 +154,16 @@ def test_the_quantised_values_are_exact_in_fp32():
     assert straight_through(value, quantised, 0.0) is value
 
 
+@pytest.mark.parametrize("strength", [0.3, 1.0])
+def test_the_gradient_of_a_bf16_input_is_bf16(strength):
+    value = torch.randn(8, dtype=torch.bfloat16, requires_grad=True)
+    result = straight_through(value * 1, torch.randn(8), strength)
+    factors = torch.arange(8.0)
+    (gradient,) = torch.autograd.grad((result * factors).sum(), value)
+    assert result.dtype == torch.float32
+    assert gradient.dtype == torch.bfloat16 and torch.equal(gradient.float(), factors)
+
+
 def test_with_lambda_0_a_layer_is_the_plain_layer_to_the_last_bit():
     torch.manual_seed(0)
     plain = Linear(6, 9)
