@@ -56,6 +56,7 @@ TABLES = [
         "papers/layer_attention_table1_minilm",
         "ablations/layer_attention_eq6 ablations/layer_attention_eq7 ablations/layer_attention_eq8",
     ),
+    ("papers/layer_attention_eq7_mlp", "ablations/layer_attention_eq7"),
     ("papers/layer_attention_table2", "ablations/layer_attention"),
     ("papers/layer_attention_table2", "papers/layer_attention_bert_base"),
     ("papers/layer_attention_table2_mean", "ablations/layer_attention"),
