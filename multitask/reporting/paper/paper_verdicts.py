@@ -84,4 +84,5 @@ def _counts(rows: list[Compared]) -> list[str]:
         for row in against
     )
     words = ", ".join(f"{count} {word}" for word, count in counts.most_common())
-    return [f"Of {len(against)} printed differences: {words}."] if against else []
+    differences = "difference" if len(against) == 1 else "differences"
+    return [f"Of {len(against)} printed {differences}: {words}."] if against else []
