@@ -144,6 +144,7 @@ def needs_more(command: str) -> bool:
         "--format s": "sentence_transformers",
         "--engine ray": "ray",
         " tune ": "optuna",
+        "runs/tune": "optuna",  # reads what a search wrote
     }
     if "--engine slurm" in command and not has_slurm():
         return True
