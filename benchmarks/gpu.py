@@ -7,9 +7,10 @@ It needs the packages of requirements.txt, and neither data nor a network: the w
 of MiniLM's and of BERT-base's size, and so are the words. The texts are as long as the course's.
 What needs a package that is not installed, or more memory than there is, is a row that says so.
 
-Each row is measured alone, for some seconds, so its peak memory is its own. Useful tokens are those
-that are not padding. The plain loop takes random batches of SST, QQP and STS in turn, with sdpa,
-fused AdamW and clipping. Launches and waits are calls of CUDA that torch's profiler sees.
+Each row is measured alone, for some seconds after as many, so its peak memory is its own. Useful
+tokens are those that are not padding. The plain loop takes random batches of SST, QQP and STS in
+turn, with sdpa, fused AdamW and clipping. Launches and waits are calls of CUDA that the profiler
+sees.
 """
 
 import argparse
@@ -105,6 +106,7 @@ def compared(
 
     def cells(who: str) -> list[str]:
         with redirect_stdout(sys.stderr):  # the peers print a line at their end
+            rate[who][0]()  # loads the kernels of CUDA's libraries
             rates[who] = rate[who][0]()
         return [f"{rates[who]:.0f}", times_as_fast(rates, who, next(iter(rate)))]
 
@@ -157,9 +159,8 @@ def encode_rows(bench: Bench) -> list[list[str]]:
 
 
 def sentences_per_second(bench: Bench, make: Callable[[], encode.Encode]) -> float:
-    """Measure the second time; the vectors are on the host at the end."""
+    """Encode once; the vectors are on the host at the end."""
     run, texts = make(), encode.sentences(bench.data, bench.scale.sentences)
-    run(texts)
     began = time.perf_counter()
     run(texts)
     return len(texts) / (time.perf_counter() - began)

@@ -22,7 +22,7 @@ from benchmarks.training_step import Loop
 from multitask.utils.device import DTYPES, autocast
 
 TURN = 3  # SST, QQP and STS
-DRAWN = 12  # batches of the plain loop, which it takes again and again
+DRAWN = 120  # batches of the plain loop, which it takes again and again
 # the calls of CUDA's libraries: launches, copies and fills; and waits for the GPU. The profiler
 # itself waits with cudaDeviceSynchronize.
 LAUNCH, WAIT = "cu(da)?(Launch|Mem(cpy|set))", "cu(da)?(Stream|Event)Synchronize"
@@ -53,11 +53,23 @@ class Measured(NamedTuple):
 
 
 def measured(steps: Steps, device: torch.device, seconds: float) -> Measured:
-    """Measure steps for some seconds, in rounds of ``TURN`` steps, after a first round."""
-    steps(TURN)
-    settle(device)
+    """Measure steps for some seconds, in rounds of ``TURN`` steps, after as many seconds.
+
+    The first steps are slow: CUDA's libraries load a kernel when a shape first needs it.
+    """
+    rounds(steps, device, seconds)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
+    tokens, times = rounds(steps, device, seconds)
+    rate = statistics.median(t / s for t, s in zip(tokens, times, strict=True))
+    on_gpu = device.type == "cuda"
+    peak = torch.cuda.max_memory_allocated(device) / 2**30 if on_gpu else None
+    launches, waits = calls(partial(steps, TURN)) if on_gpu else (None, None)
+    return Measured(rate, statistics.median(times) / TURN, launches, waits, peak)
+
+
+def rounds(steps: Steps, device: torch.device, seconds: float) -> tuple[list[int], list[float]]:
+    """Take rounds of steps for some seconds; return each round's useful tokens and seconds."""
     tokens: list[int] = []
     times: list[float] = []
     began = time.perf_counter()
@@ -66,11 +78,7 @@ def measured(steps: Steps, device: torch.device, seconds: float) -> Measured:
         tokens.append(steps(TURN))
         settle(device)
         times.append(time.perf_counter() - start)
-    rate = statistics.median(t / s for t, s in zip(tokens, times, strict=True))
-    on_gpu = device.type == "cuda"
-    peak = torch.cuda.max_memory_allocated(device) / 2**30 if on_gpu else None
-    launches, waits = calls(partial(steps, TURN)) if on_gpu else (None, None)
-    return Measured(rate, statistics.median(times) / TURN, launches, waits, peak)
+    return tokens, times
 
 
 def calls(steps: Callable[[], object]) -> tuple[float | None, float | None]:
