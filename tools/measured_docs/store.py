@@ -79,7 +79,8 @@ def source_line(source: Source) -> str:
     commits = ", ".join(source["commits"])
     minutes = "" if source["minutes"] is None else f", {source['minutes']} minutes in all"
     kernels = "".join(f", encoder.kernels={name}" for name in source.get("kernels", []))
-    return f"`{source['command']}`, commit {commits}: {source['runs']} runs{minutes}{kernels}."
+    runs = "1 run" if source["runs"] == 1 else f"{source['runs']} runs"
+    return f"`{source['command']}`, commit {commits}: {runs}{minutes}{kernels}."
 
 
 def store(path: Path, results: Path = RESULTS) -> None:
