@@ -221,6 +221,13 @@ def test_the_cells_of_a_grid_have_the_same_dev_rows(folder):
         assert len({task.data.model_dump_json() for task in tasks}) == 1
 
 
+def test_hires_own_probe_has_rows_of_the_grid_of_all_poolers():
+    own, every = settings("ablations/hire_probe"), settings("ablations/poolers_probe")
+    assert "hire" in own
+    for name, cell in own.items():
+        assert {key.rpartition(".")[2] for key in differing(cell, every[name])} == {"max_rows"}
+
+
 def test_the_hubs_grid_takes_all_rows():
     grid = load_grid(CONFIGS / "papers" / "multitask_minibert_hub.yaml")
     for cell in grid.cells:
