@@ -2,8 +2,6 @@
 
 import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,9 +18,11 @@ from tests.support.source_tree import (
     tree_of,
 )
 
+# alarms, not walls: a file that is better whole says why in a comment `# Long: ...`
 LINES_OF_A_FILE = 400
+LONG = re.compile(r"^# Long: \S+ \S+", re.MULTILINE)
 LINES_OF_A_FUNCTION = 60
-PARAMETERS = 8
+PARAMETERS = 12
 POSITIONAL_ARGUMENTS = 4
 UNTYPED_DICTIONARIES = 60
 ROOMS = {
@@ -45,12 +45,13 @@ OTHER_TESTS = ("benchmarks", "configs", "faults", "runs", "tools")
 TESTED_BY = re.compile(r"# Tested by (tests/\S+\.py)\n")
 
 
-def test_files_are_short():
+def test_files_are_short_or_say_why_not():
     files = [*sources(), *scripts(), *files_of_tests()]
+    texts = {name_of(file): file.read_text(encoding="utf-8") for file in files}
     result = {
-        name_of(file)
-        for file in files
-        if len(file.read_text(encoding="utf-8").splitlines()) > LINES_OF_A_FILE
+        name
+        for name, text in texts.items()
+        if len(text.splitlines()) > LINES_OF_A_FILE and not LONG.search(text)
     }
     assert not result
 
@@ -94,37 +95,6 @@ def test_few_dictionaries_hold_values_of_any_type():
     }
     result = {name: count for name, count in counts.items() if count}
     assert 0 < sum(result.values()) <= UNTYPED_DICTIONARIES, result
-
-
-def fields(file: Path) -> Iterator[tuple[str, bool]]:
-    """Yield the fields of dataclasses and named tuples, and True where one is explained.
-
-    A field is explained by a comment or a line of the class's docstring.
-    """
-    lines = file.read_text(encoding="utf-8").splitlines()
-    for node in ast.walk(tree_of(file)):
-        if isinstance(node, ast.ClassDef):
-            marks = map(ast.unparse, (*node.decorator_list, *node.bases))
-            if not any(mark.startswith(("dataclass", "NamedTuple")) for mark in marks):
-                continue
-            listed = re.findall(r"^ *([\w, ]+):", ast.get_docstring(node) or "", re.MULTILINE)
-            shown = ", ".join(listed).split(", ")
-            for child in node.body:
-                if isinstance(child, ast.AnnAssign) and "ClassVar" not in ast.dump(child):
-                    name = ast.unparse(child.target)
-                    above, line = lines[child.lineno - 2 : child.lineno]
-                    commented = above.strip().startswith("#") or "  # " in line
-                    yield f"{node.name}.{name}", commented or name in shown or name[0] == "_"
-
-
-def test_each_field_of_a_dataclass_has_its_line():
-    result = {
-        f"{name_of(file)}: {name}"
-        for file in (*sources(), *scripts())
-        for name, explained in fields(file)
-        if not explained
-    }
-    assert not result
 
 
 def test_multitask_holds_the_rooms_and_nothing_else():
