@@ -139,7 +139,7 @@ def write_marker(config: Config, run: RunDirectory, started: StartedWith | None)
 
 
 def started_with(run: RunDirectory) -> StartedWith:
-    """Return the checksums of what a run was started with; those of older versions have none."""
+    """Return the checksums of what a run was started with; none if they are damaged."""
     try:
         return read_saved(run.marker, Marker, ": damaged: {}").started_with
     except (OSError, UserError):
