@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from multitask.config.run_directory import open_run
-from multitask.reporting.figures.fonts import drawable, use_fonts
+from multitask.reporting.figures.fonts import missing_characters_are_said, use_fonts
 from multitask.utils.errors import UserError, check_regular
 from multitask.utils.files import replacing, write_text
 
@@ -126,6 +126,7 @@ def panels(
     return figure, places
 
 
+@missing_characters_are_said()
 def save_figure(figure: "Figure", file: Path | BytesIO) -> None:
     """Write the figure; the file's ending chooses the format (a BytesIO gets PNG)."""
     target = nullcontext(file) if isinstance(file, BytesIO) else replacing(file)
@@ -183,15 +184,10 @@ def _is_like(file: Path, numbers: str) -> bool:
 
 
 def label(text: str, width: int = 24) -> str:
-    """Shorten a text for a label and escape dollar signs, which would start mathematics.
-
-    Characters that no font has become code points.
-    """
-    return _shortened(drawable(_shortened(text, width)), width).replace("$", r"\$")
-
-
-def _shortened(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+    """Shorten a text for a label and escape dollar signs, which would start mathematics."""
+    short = text if len(text) <= width else text[: width - 1] + "…"
+    drawn = (letter for letter in short if letter.isprintable() or letter == "\n")
+    return "".join(drawn).replace("$", r"\$")
 
 
 def labels(texts: Iterable[str], width: int = 24) -> list[str]:
@@ -274,6 +270,7 @@ def mark_stages(axes: "Axes", begins: Iterable[tuple[int, str]]) -> None:
         )
 
 
+@missing_characters_are_said()
 def legend_below(figure: "Figure", first: Sequence[str] = ()) -> None:
     """Add one legend below all panels: each label once, the labels of ``first`` in front.
 
@@ -310,6 +307,7 @@ def equal_spans(panels: "Sequence[Axes]", axis: Literal["x", "y"], from_zero: bo
         getattr(axes, f"set_{axis}lim")(start, start + span)
 
 
+@missing_characters_are_said()
 def make_room(figure: "Figure") -> None:
     """Enlarge a figure until its texts are inside and its panels are ``LEAST_HEIGHT`` px high.
 
