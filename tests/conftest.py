@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -246,3 +247,18 @@ def refused(
         return line
 
     return run
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    """A Chromium without a window."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed (dev requirement)"
+    )
+    chromium = Path("/usr/bin/chromium")
+    if not chromium.is_file():
+        pytest.skip(f"no browser: {chromium} is missing")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=str(chromium), args=["--no-sandbox"])
+        yield opened
+        opened.close()

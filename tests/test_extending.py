@@ -4,6 +4,7 @@ import csv
 import importlib
 import json
 import random
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -97,6 +98,34 @@ def test_the_levels_of_sst_are_several_classes(project, tiny_overrides, course_f
     directory = next(o.partition("=")[2] for o in tiny if o.startswith("output_dir="))
     result = json.loads((Path(directory) / "report.json").read_text())["tasks"]["levels"]
     assert result["classes"] == classes and result["metric"] == "exact_match"
+
+
+@pytest.mark.parametrize("own_data", [False, True], ids=["same_rows_as", "own_data"])
+def test_a_number_per_text_and_two_tasks_over_one_file(own_data, project, tiny_encoder, tmp_path):
+    page = (ROOT / "docs" / "extending.md").read_text()
+    (rows,) = re.findall(r"```csv\n(.*?)```", page, re.DOTALL)
+    (data,) = re.findall(r"`(data: {train: reviews.csv.*})`", page)
+    (tmp_path / "reviews.csv").write_text(rows)
+    config = project / "configs" / "my_reviews.yaml"
+    if own_data:
+        text = config.read_text()
+        config.write_text(text.replace("data: {same_rows_as: stars, label: topic}", data))
+        assert data in config.read_text()
+    options = [f"data_dir={tmp_path}", f"encoder.name={tiny_encoder}"]
+    options += [f"output_dir={tmp_path / 'run'}", "training.max_steps=4", "defaults.max_length=32"]
+    assert run_multitask.main([str(config), *options]) == 0
+    tasks = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"]
+    stars, topic = tasks["stars"], tasks["topic"]
+    assert (stars["metric"], stars["label_range"]) == ("pearson", [1, 5])
+    assert (topic["metric"], topic["classes"]) == ("accuracy", ["book", "film", "music"])
+    counts = {name: {s: data["rows"] for s, data in tasks[name]["data"].items()} for name in tasks}
+    assert sum(counts["topic"].values()) == 10 and counts["stars"]["dev"] == counts["topic"]["dev"]
+    # without its eighth row, which has no stars
+    unlabelled = stars["data"]["train"]["unlabelled_dropped"]
+    assert counts["stars"]["train"] + (unlabelled or 1) == counts["topic"]["train"]
+    lines = (tmp_path / "run" / "predictions" / "stars.dev.jsonl").read_text().splitlines()
+    assert len(lines) == counts["stars"]["dev"]
+    assert all(1 <= json.loads(line)["prediction"] <= 5 for line in lines)
 
 
 @pytest.mark.slow

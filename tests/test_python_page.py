@@ -1,5 +1,6 @@
 """The Python code of docs/python.md runs, and so does the notebook."""
 
+import json
 import os
 import re
 from importlib.util import find_spec
@@ -37,6 +38,15 @@ def test_the_page_names_every_function():
     assert [name for name in multitask.__all__ if f"multitask.{name}" not in code] == []
 
 
+def test_the_stored_outputs_are_short_and_of_no_ones_machine():
+    text = (ROOT / "docs" / "first_run.ipynb").read_text(encoding="utf-8")
+    outputs = [out for cell in json.loads(text)["cells"] for out in cell.get("outputs", ())]
+    assert len(outputs) > 6 and len(text) < 60_000
+    assert {out["output_type"] for out in outputs} <= {"stream", "execute_result"}
+    assert {out.get("name", "stdout") for out in outputs} == {"stdout"}
+    assert not re.search(r"/(home|work|tmp|root|Users)/", text)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("nbclient") is None, reason="nbclient is not installed")
 def test_the_notebook_runs_in_an_empty_directory(tmp_path, monkeypatch):
@@ -46,7 +56,9 @@ def test_the_notebook_runs_in_an_empty_directory(tmp_path, monkeypatch):
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     monkeypatch.setenv("PYTHONPATH", path)
     notebook = nbformat.read(ROOT / "docs" / "first_run.ipynb", as_version=4)
-    assert not any(cell.get("outputs") for cell in notebook.cells)
     where = {"metadata": {"path": str(tmp_path)}}
+    stored = [cell.get("outputs") for cell in notebook.cells]
     NotebookClient(notebook, timeout=1200, kernel_name="python3", resources=where).execute()
+    shows = [bool(cell.get("outputs")) for cell in notebook.cells]
+    assert shows == list(map(bool, stored))  # the page shows what its cells print
     assert (tmp_path / "runs" / "first_run" / "report.html").is_file()

@@ -1,7 +1,8 @@
 """A page of results as plain data, and its Markdown.
 
 report.md and report.html show the same page. Its strings are plain text: the functions below and
-the HTML templates escape them.
+the HTML templates escape them. Paragraphs and lines are messages of the program, whose `code` in
+backticks is shown as code.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from multitask.reporting.table_formats import Table, markdown
+from multitask.reporting.table_formats import Table, markdown, message
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Tile:
         score: the score; None if it is undefined.
         low, high: the bounds of its interval.
         references: scores of the baselines by name.
-        flags: short remarks.
+        flags: short remarks. One with `code` in backticks is advice: it names a key to change.
     """
 
     title: str
@@ -155,9 +156,9 @@ def markdown_block(block: Block, folder: Path) -> str:
         case Table():
             return block.markdown()
         case Lines(lines):
-            return "\n".join(f"- {markdown(line)}" for line in lines)
+            return "\n".join(f"- {message(line)}" for line in lines)
         case Text(text):
-            return markdown(text)
+            return message(text)
         case Code(text, language):
             return f"```{language}\n{text}\n```"
         case Image(file, alt):

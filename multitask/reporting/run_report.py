@@ -117,7 +117,7 @@ def score_table(report: RunReport) -> Table:
         (*_cells(task, result, result.metric), "; ".join(result.flags))
         for task, result in report.tasks.items()
     ]
-    return Table(SCORES_HEADER, rows)
+    return Table(SCORES_HEADER, rows, messages=frozenset({SCORES_HEADER.index("flag")}))
 
 
 def metric_table(report: RunReport) -> Table:

@@ -60,7 +60,17 @@ def duration(seconds: float) -> str:
 
 def markdown(text: str) -> str:
     """Escape a text so that Markdown shows it as it is, on one line, in a table cell too."""
-    line = html.escape(" ".join(text.split()), quote=False)
+    return _escaped(" ".join(text.split()))
+
+
+def message(text: str) -> str:
+    """Escape a message of the program as ``markdown`` does, but keep `code` in backticks."""
+    parts = CODE.split(" ".join(text.split()))
+    return "".join(f"`{part}`" if i % 2 else _escaped(part) for i, part in enumerate(parts))
+
+
+def _escaped(line: str) -> str:
+    line = html.escape(line, quote=False)
     # A bracket alone is harmless: only "](" makes a link.
     return re.sub(r"([\\`*_|~$#]|(?<=\])\()", r"\\\1", line)
 
@@ -71,6 +81,8 @@ def latex(text: str) -> str:
     return re.sub(r"(?<![\w.-])-(?=\d)", "$-$", escaped)
 
 
+# what a message of the program has in backticks: a key, an option; `split` returns it in between
+CODE = re.compile(r"(?<!`)`([^`\s](?:[^`]*[^`\s])?)`(?!`)")
 # how a formula begins in spreadsheets (OWASP, "CSV Injection")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -84,11 +96,13 @@ class Table:
         rows: cells of any type, as many in each row as in the header.
         marked: cells that stand out, such as the best of a column: (row, column), counted from 0
             without the header. Text adds ``*``, Markdown and LaTeX write them bold.
+        messages: columns whose cells are messages of the program: `code` in backticks is code.
     """
 
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
     marked: frozenset[tuple[int, int]] = frozenset()
+    messages: frozenset[int] = frozenset()
 
     def text(self) -> str:
         """Write left-aligned columns, two spaces apart, with a rule under the header."""
@@ -103,6 +117,10 @@ class Table:
     def markdown(self) -> str:
         """Write a Markdown table."""
         header, *rows = self._written(markdown, "**{}**")
+        for column in self.messages:
+            for line, row in zip(rows, self.rows, strict=True):
+                # a pipe in code needs a backslash too, in a table alone
+                line[column] = re.sub(r"(?<!\\)\|", r"\|", message(str(row[column])))
         return markdown_table(header, rows)
 
     def latex(self) -> str:

@@ -142,6 +142,56 @@ def test_nothing_of_the_data_is_markup(runs):
     assert '<b>sts\'s & "name"' in cells
 
 
+def test_code_in_a_message_is_code_and_in_data_it_is_not(runs, tmp_path):
+    report = write_run(tmp_path / "run")
+    advice = "reads |u - v| alone: try `tasks.a_b.head=<x|y>` or `z`"
+    report["tasks"]["para"]["flags"] = [advice]
+    report["warnings"] = ["set `tag_scheme: a_b`; a ` alone, ``doubled`` and ` ` stay"]
+    (tmp_path / "run" / "report.json").write_text(json.dumps(report))
+    written = write_reports(tmp_path / "run").read_text(encoding="utf-8")
+    assert r"reads \|u - v\| alone: try `tasks.a_b.head=<x\|y>` or `z` |" in written
+    assert r"- set `tag_scheme: a_b`; a \` alone, \`\`doubled\`\` and \` \` stay" in written
+    assert r"\*bold\* \_it\_ \`code\`" in written  # a text of the data
+    text = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    shown = "reads |u - v| alone: try <code>tasks.a_b.head=&lt;x|y&gt;</code> or <code>z</code>"
+    assert f'<p class="advice">{shown}</p>' in text and f">{shown}</td>" in text
+    assert "set <code>tag_scheme: a_b</code>; a ` alone, ``doubled`` and ` ` stay</li>" in text
+    assert "*bold* _it_ `code`" in text
+    (warning,) = re.findall('<p class="flag">(.*?)</p>', text)
+    assert warning == html.escape(report["tasks"]["sst"]["flags"][0])
+
+
+def test_the_explanation_of_the_tiles_is_above_them(tmp_path):
+    text = rendered(page(tiles=[Tile("x", "m", 0.5)], legend="L & M"), tmp_path, "report.html.j2")
+    assert text.index("L &amp; M") < text.index('class="tile"')
+
+
+def looks(tab, selector):
+    """The colours of an element's text and edge."""
+    script = "element => [getComputedStyle(element).color, getComputedStyle(element).borderColor]"
+    return tab.eval_on_selector(selector, script)
+
+
+@pytest.mark.slow
+def test_a_tap_shows_a_figure_in_full_size_on_a_phone(runs, browser, tmp_path):
+    report = write_run(tmp_path / "run")
+    report["tasks"]["para"]["flags"] = ["try more epochs (`training.epochs`)"]
+    (tmp_path / "run" / "report.json").write_text(json.dumps(report))
+    write_reports(tmp_path / "run")
+    tab = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True)
+    tab.goto((tmp_path / "run" / "report.html").as_uri())
+    image = tab.locator(".figure img").first
+    drawn = int(image.get_attribute("width"))
+    for width in (pytest.approx(330, abs=40), drawn, pytest.approx(330, abs=40)):
+        assert image.evaluate("image => image.clientWidth") == width
+        assert tab.evaluate("document.documentElement.scrollWidth") == 390
+        image.tap()
+    advice, warning = (looks(tab, f".tile .{name}") for name in ("advice", "flag"))
+    assert not {*advice} & {*warning}  # neither the text nor the edge has the warnings' colour
+    tiles = {tuple(looks(tab, f".tile:has({it})")) for it in (".advice", "h3:text('overall')")}
+    assert len(tiles) == 1 and looks(tab, ".tile:has(.flag)") not in map(list, tiles)
+
+
 def page(**changes):
     """A page with one block of each kind, and no tiles."""
     blocks = [Table(("a", "b"), [("1", "x")]), Lines(["l"]), Text("t"), Code("c")]
@@ -245,7 +295,7 @@ def test_texts_and_marks_have_enough_contrast(scheme):
     grounds = ("ground", "card", "head")
     pairs = [(text, ground) for text in ("text", "muted", "link") for ground in grounds]
     pairs += [("text", "warn-ground"), ("link", "warn-ground"), ("warn", "ground")]
-    pairs += [("warn", "warn-ground"), ("warn", "card")]
+    pairs += [("warn", "warn-ground"), ("warn", "card"), ("warn", "head")]  # `head`: of code
     for text, ground in pairs:
         assert contrast(colour[text], colour[ground]) >= 4.5, (text, ground)
     for mark in ("trained", "reference-1", "reference-2"):

@@ -7,6 +7,7 @@ import pytest
 from heads.siamese_paraphrase import SiameseParaphraseHead
 from multitask.config import load_config
 from multitask.config.saved.report_model import Baselines
+from multitask.reporting.table_formats import CODE
 from multitask.training.flags import flags, next_steps, still_improving
 from tests.conftest import ROOT
 
@@ -32,6 +33,17 @@ def test_a_flag_for_each_baseline_that_is_not_reached(dev, frozen, trivial, expe
     measured = None if frozen is None else {"accuracy": frozen}
     baselines = Baselines(trivial={"accuracy": trivial}, frozen=measured)
     assert flags("accuracy", {"accuracy": dev}, baselines) == expected
+
+
+def test_only_advice_has_code_in_backticks():
+    """So a page tells advice from warnings: ``Tile.flags``."""
+    baselines = Baselines(trivial={"f1": 0.5}, frozen={"f1": 0.6})
+    scores = (0.4, 0.5, math.nan)
+    warnings = [flag for score in scores for flag in flags("f1", {"f1": score}, baselines)]
+    assert len(warnings) == 5 and "`" not in "".join(warnings)
+    advice = next_steps("qqp", SiameseParaphraseHead(4), binary(0.8, [[60, 0], [40, 0]]), CLASSES)
+    advice += still_improving(8, 8, 2)
+    assert len(advice) == 3 and all(CODE.search(each) for each in advice)
 
 
 def binary(average_precision, confusion):

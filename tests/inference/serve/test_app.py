@@ -25,7 +25,7 @@ SCRIPT = "<script>alert('x')</script> </textarea><img src=http://x.y onerror=ale
 TAGS = set(
     "html head meta link title style body a header h1 h2 h3 h4 p nav ul ol li main section svg "
     "line circle span div img details summary form label textarea select option button blockquote "
-    "iframe input".split()
+    "iframe input code".split()
 )
 
 
@@ -189,6 +189,17 @@ def test_where_there_is_no_picture_a_sentence_stands(client, monkeypatch):
     reply = post(client, TEXT)
     assert "an encoder of type odd tells no attention weights" in check(reply)
     assert not Parsed(reply.get_data(as_text=True)).all("img")
+
+
+def test_code_in_a_message_is_code(client, monkeypatch):
+    def refuse(*_, **__):
+        raise UserError("set `a.b: <x>`, not ` or ``c``")
+
+    for name in ("answer", "attention", "read_texts"):
+        monkeypatch.setattr(responses, name, refuse)
+        reply = post(client, TEXT, OTHER)
+        assert "set a.b: <x> , not ` or ``c``" in check(reply)
+        assert "<code>a.b: &lt;x&gt;</code>" in reply.get_data(as_text=True)
 
 
 def test_a_failure_is_a_sentence_in_the_page_and_a_traceback_in_the_terminal(
