@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from multitask.config.prepare_run_directory import check_directory, own
 from multitask.config.run_directory import RunDirectory
 from multitask.config.yaml_merge import Source
 from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, TryAgain, UserError, reason_of
+from multitask.utils.signals import Interrupted, interrupt, on_signal
 
 if TYPE_CHECKING:
     from multitask.inference.load_run import TrainedRun
@@ -107,22 +109,24 @@ def train_config(
         from torch import OutOfMemoryError
 
         from multitask.training.train_run import train as train_run
-        from multitask.training.trainer import Interrupted
 
         try:
-            train_run(
-                config,
-                callbacks=callbacks,
-                resume=resume,
-                overwrite=overwrite,
-                discard=discard,
-                began=began,
-            )
-        except Interrupted:
-            raise TryAgain(
-                f"interrupted; the state is saved in {config.output_dir}: go on with the same "
-                "command and --resume"
-            ) from None
+            with on_signal(partial(interrupt, begun=False)):
+                train_run(
+                    config,
+                    callbacks=callbacks,
+                    resume=resume,
+                    overwrite=overwrite,
+                    discard=discard,
+                    began=began,
+                )
+        except Interrupted as stopped:
+            advice = "nothing was changed: give the same command again"
+            if stopped.begun:
+                option = "--resume in place of --overwrite" if overwrite else "--resume"
+                saved = f"the state is saved in {directory}"
+                advice = f"{saved}: go on with the same command and {option}"
+            raise TryAgain(f"interrupted; {advice}") from None
         except OutOfMemoryError as error:
             raise UserError(
                 "the GPU's memory is full: set `encoder.gradient_checkpointing=true`, or lower "
