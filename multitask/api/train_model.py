@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def train(
-    config: Source | Config,
+    config: Source | Config | None = None,
     overrides: Sequence[str] = (),
     *,
     rows: Rows | None = None,
@@ -35,11 +35,13 @@ def train(
     """Train a run as the command does, and load it.
 
     Args:
-        config: a YAML file, a dict of its keys and values (with ``output_dir``), or a ``Config``.
+        config: a YAML file, a dict of its keys and values, or a ``Config``. None: a classification
+            task for each of ``rows``.
         overrides: config values to change, such as ``["training.epochs=1"]``.
-        rows: a table per task and split, such as ``{"sst": {"train": T, "dev": T}}``. A table is a
-            ``datasets.Dataset``, a list of dicts, or anything that ``pyarrow.table`` takes. It is
-            written as a Parquet file to the directory ``rows`` next to the run directory.
+        rows: a table per task, ``{"topic": T}``, or per task and split, ``{"topic": {"train": T,
+            "dev": T}}``. A table is a ``datasets.Dataset``, a list of dicts, or anything that
+            ``pyarrow.table`` takes. It is written as a Parquet file to the directory ``rows`` next
+            to the run directory. Without dev rows a tenth of train is dev.
         callbacks: objects of ``multitask.Callback``, called in order before the checkpoints are
             saved. Checkpoints do not have their state. An exception from one ends the run.
         resume: go on from the last checkpoint; the other arguments must be the same.

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_runs(parser, "for the average of all")
     shared.add_task(
         parser,
-        "task for --file or --text (default: --file the only one, --text all that take such a text)",
+        "task for --file, if the run has several; for --text the default is all that take it",
     )
     parser.add_argument(
         "--file",
@@ -159,6 +159,7 @@ def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Nam
 
     from multitask.inference.ensemble import predict_texts
     from multitask.inference.load_run import TrainedRun
+    from multitask.tasks.records import with_both_scores
     from multitask.utils.files import write_text
 
     lines = []
@@ -167,6 +168,8 @@ def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Nam
         rows, predictions, reader = predict_texts(trained, task, file or tuple(arguments.text))
         name = {"task": task} if len(tasks) > 1 else {}
         if output is None and sys.stdout.isatty():
+            if reader.task_type.scores_second:
+                predictions = with_both_scores(predictions)
             answers = (reader.task_type.answer(record, reader) for record in predictions)
             words = map(_in_words, answers, rows.texts)
             lines += [f"{task}: {line}" if name else line for line in words]

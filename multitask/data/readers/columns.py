@@ -8,7 +8,7 @@ from typing import Any
 from multitask.config import Config, DataConfig
 from multitask.config.yaml_reader import KeyPath
 from multitask.data.readers import hub
-from multitask.data.readers.places import PlacedColumns, place_of
+from multitask.data.readers.places import PlacedColumns, place_of, source_of
 from multitask.data.readers.tables import FORMATS, joined, read_table
 from multitask.tasks.label_reader import canonical, is_missing
 from multitask.utils.errors import UserError, no_file, suggest
@@ -42,7 +42,7 @@ def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list]
         dev = [zlib.crc32(" ".join(words).encode()) < share * 2**32 for words in first]
         chosen = [i for i in chosen if dev[i] == (split == "dev")]
         if count and not chosen:
-            message = f"of the {count} rows of {source}, none is left for {split}"
+            message = f"{source}: none of its {count} rows is left for {split}"
             raise config.error((*path, "dev_share"), message)
     if len(chosen) == count:
         return columns, source
@@ -69,7 +69,8 @@ def _every_row(config: Config, task: str, split: str) -> tuple[PlacedColumns, st
     form = format_of(data, file)
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
-    return joined([(str(path), read_table(path, form, data)) for path in files]), str(file)
+    tables = [(source_of(path, task), read_table(path, form, data)) for path in files]
+    return joined(tables), source_of(file, task)
 
 
 def _advice(config: Config, path: KeyPath, split: str, name: str) -> str:
