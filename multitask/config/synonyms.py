@@ -39,7 +39,7 @@ SYNONYMS = {
     "device=cuda (auto, the default, takes a GPU if there is one)": "use_gpu gpu cuda use_cuda",
     "device=cpu": "no_cuda no_gpu use_cpu",
     "seed": "random_seed random_state manual_seed",
-    "data_dir": "data dataset_dir data_path dataset_path",
+    "data_dir": "dataset dataset_dir data_path dataset_path",
     "output_dir": "out_dir save_dir save_path log_dir logging_dir run_name filepath",
     "init_from": "resume_from_checkpoint checkpoint load_from ckpt_path pretrained_path",
 }

@@ -199,7 +199,7 @@ def _load_file(path: Path) -> Node:
 def _nearest(path: Path) -> str:
     """Return ' (did you mean ...?)' with the file of the nearest name: next to it, or a preset."""
     files = [*path.parent.glob("*.yaml"), *PRESETS.rglob("*.yaml")]
-    near = difflib.get_close_matches(path.stem, [file.stem for file in files], n=1)
+    near = difflib.get_close_matches(path.stem, [file.stem for file in files], n=1, cutoff=0.7)
     alike = [file for file in files if file.stem in near]
     if not alike:
         return ""

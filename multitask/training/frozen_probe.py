@@ -171,7 +171,7 @@ def train_probe(
     steps = selected_step = 0
     with torch.random.fork_rng():
         torch.manual_seed(how.seed)  # for the dropout
-        for steps in _epochs(probe, pooled, splits["train"].rows.gold, how, task):
+        for steps in _epochs(probe, pooled, splits["train"].rows.gold, how, task=task):
             score, waited = value(), waited + 1
             if metrics.improves(score, best):
                 best, chosen = score, copy.deepcopy(probe.state_dict())
@@ -183,7 +183,7 @@ def train_probe(
 
 
 def _epochs(
-    probe: Any, pooled: Pooled, labels: np.ndarray, how: Probing, task: str
+    probe: Any, pooled: Pooled, labels: np.ndarray, how: Probing, *, task: str
 ) -> Iterator[int]:
     """Train a probe; yield the number of steps so far after each epoch."""
     trained = [parameter for parameter in probe.parameters() if parameter.requires_grad]

@@ -96,10 +96,10 @@ def train(
         if left.finished:
             say(f"{run.path} is finished: nothing is left to do; {train_on(run, config)}")
         else:
-            with on_signal(partial(interrupt, begun=True)):
-                report = _train(
-                    plan, resolved, left, resume=resume, callbacks=callbacks, say=say, began=began
-                )
+            held.enter_context(on_signal(partial(interrupt, begun=True)))
+            report = _train(
+                plan, resolved, left, resume=resume, callbacks=callbacks, say=say, began=began
+            )
             say(terminal_table(report))
         if discard:
             distributed.on_first(partial(discard_weights, run))
