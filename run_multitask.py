@@ -224,9 +224,8 @@ def run(arguments: list[str]) -> int:
 
 
 def say_on_stderr(line: str) -> None:
-    """Print a line that is no result; only the first process of a launcher does."""
-    if is_first_process():
-        print(line, file=sys.stderr)
+    """Print a line that is no result."""
+    print(line, file=sys.stderr)
 
 
 def program() -> None:

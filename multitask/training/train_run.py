@@ -67,10 +67,8 @@ def train(
     began = time.perf_counter() if began is None else began
     with config.errors_at(("device",)):
         device = pick_device(config.device)
-    with distributed.processes(device), ExitStack() as held:
-        if distributed.rank() > 0:
-            say = silent  # only the first rank prints
-        held.enter_context(talking(say))
+    with distributed.processes(device), talking(say), ExitStack() as held:
+        say = say if distributed.rank() == 0 else silent  # only the first rank prints
         run = RunDirectory(Path(config.output_dir))
         check = partial(check_directory, run.path, resume=resume, overwrite=overwrite)
         distributed.on_first(check)

@@ -65,13 +65,16 @@ def tracked(parts: Sequence[T], title: str) -> Iterator[T]:
 
 @contextlib.contextmanager
 def talking(say: Callable[[str], None]) -> Iterator[None]:
-    """Let ``say`` print a line after each 30 seconds of silence in the block."""
+    """Let ``say`` print a line after each 30 seconds of silence in the block.
+
+    Of the processes of a launcher only the first one does.
+    """
     stop = threading.Event()
     terminal.note()
     _says.append(say)
     thread = threading.Thread(target=_talk, args=(stop,), daemon=True)
     try:
-        if len(_says) == 1:
+        if len(_says) == 1 and is_first_process():
             with contextlib.suppress(RuntimeError):  # the limit of threads is reached
                 thread.start()
         yield
