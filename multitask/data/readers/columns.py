@@ -42,7 +42,7 @@ def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list]
         dev = [zlib.crc32(" ".join(words).encode()) < share * 2**32 for words in first]
         chosen = [i for i in chosen if dev[i] == (split == "dev")]
         if count and not chosen:
-            message = f"{source}: none of its {count} rows is left for {split}"
+            message = f"of the {count} rows of {source}, none is left for {split}"
             raise config.error((*path, "dev_share"), message)
     if len(chosen) == count:
         return columns, source
