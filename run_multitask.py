@@ -39,6 +39,7 @@ from multitask.utils.errors import (
     reason_of,
     suggest,
 )
+from multitask.utils.heartbeat import talking, working
 from multitask.utils.names import MODULES_VARIABLE
 from multitask.utils.terminal import escape_output
 from multitask.utils.versions import VERSION, git_revision, program_name
@@ -94,7 +95,7 @@ def parse(name: str, arguments: list[str]) -> argparse.Namespace:
 
         key = word.partition("=")[0].removeprefix("--").replace("-", "_")
         if word.startswith("--") and (keys := full_keys(key.rpartition(".")[2])):
-            meant = " or ".join(f"{one}=VALUE" for one in keys)
+            meant = " or ".join(one if "=" in one else f"{one}=VALUE" for one in keys)
             raise UserError(f"{word}: no such option; a key of the config is set by {meant}")
     if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -216,9 +217,15 @@ def run(arguments: list[str]) -> int:
         os.environ[MODULES_VARIABLE] = ",".join(parsed.allow_module)
     if MODULES_VARIABLE in os.environ:
         sys.path.append(os.getcwd())  # noqa: PTH109
-    command_module(name).run(parsed)
+    with talking(say_on_stderr), working(name):
+        command_module(name).run(parsed)
     sys.stdout.flush()
     return 0
+
+
+def say_on_stderr(line: str) -> None:
+    """Print a line that is no result."""
+    print(line, file=sys.stderr)
 
 
 def program() -> None:

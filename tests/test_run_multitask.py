@@ -157,6 +157,24 @@ def test_a_config_key_as_an_option_is_answered_with_the_full_key(capsys):
     assert line.startswith("--epochs: no such option") and "training.epochs=VALUE" in line
 
 
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["--use_gpu"], "device=cuda"),
+        (["--lr", "1e-5"], "training.lr=VALUE"),
+        (["--batch_size=8"], "defaults.batch_size=VALUE"),
+        (["--hidden_dropout_prob", "0.3"], "encoder.dropout=VALUE"),
+        (["--fine-tune-mode", "last-linear-layer"], "encoder.freeze=true"),
+        (["--seed", "3"], "seed=VALUE"),
+        (["--sst_train", "a.csv"], "tasks.sst.data.train=VALUE"),
+        (["--learning-rate", "1e-5"], "training.lr=VALUE"),
+    ],
+)
+def test_flags_of_other_programs_are_answered_with_the_key(words, answer, capsys):
+    line = complaint(capsys, "configs/demo.yaml", *words)
+    assert line.startswith(f"{words[0]}: no such option") and answer in line
+
+
 def test_only_the_config_is_required(capsys):
     with pytest.raises(SystemExit):
         main("train")

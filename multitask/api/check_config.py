@@ -14,7 +14,7 @@ from multitask.utils.terminal import silent
 
 
 def check(
-    config: Source | Config,
+    config: Source | Config | None = None,
     overrides: Sequence[str] = (),
     *,
     rows: Rows | None = None,

@@ -1,21 +1,25 @@
 """Rows from Python become Parquet files, which the config of a run names."""
 
 import hashlib
+import io
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from multitask.config import DataConfig
 from multitask.config.yaml_merge import Override, Tree
 from multitask.config.yaml_reader import dump_override
 from multitask.utils.errors import UserError, reason_of, suggest
 from multitask.utils.files import replacing
 
-# per task and split a `datasets.Dataset`, a list of dicts, or anything that `pyarrow.table` takes
-Rows = Mapping[str, Mapping[str, Any]]
+# per task a table, its train rows, or {split: table}. A table is a `datasets.Dataset`, a list of
+# dicts, or anything that `pyarrow.table` takes
+Rows = Mapping[str, Any]
 SPLITS = ("train", "dev", "test")
+DEV_SHARE = 0.1  # of train, for a task without dev rows
 
 
 @dataclass(frozen=True)
@@ -26,11 +30,13 @@ class RowFile:
         task: the task.
         split: ``train``, ``dev`` or ``test``.
         content: the bytes of the file.
+        more: further values of the task's ``data``.
     """
 
     task: str
     split: str
     content: bytes
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -39,10 +45,11 @@ class RowFile:
 
     def settings(self, directory: Path) -> list[Override]:
         """Return the overrides with which the task reads the file in ``directory``."""
-        values: dict[str, str | None] = {self.split: str(directory / self.name)}
+        values: dict[str, Any] = {self.split: str(directory / self.name)}
         values |= {"format": "auto", "path": None, "subset": None}
         if self.split == "dev":
             values["dev_share"] = None
+        values |= self.more
         place = f"rows: {self.task}.{self.split}"
         data = f"tasks.{self.task}.data"
         return [Override(dump_override(f"{data}.{k}", v), place) for k, v in values.items()]
@@ -64,22 +71,42 @@ def row_files(rows: Rows, tree: Tree) -> list[RowFile]:
     tasks = tree.value.get("tasks")
     tasks = tasks if isinstance(tasks, dict) else {}
     files = []
-    for task, splits in _mapping(rows, "rows", "{task: {split: table}}").items():
+    if not isinstance(rows, Mapping):
+        form = "{task: table} or {task: {split: table}}"
+        raise UserError(f"rows: expected {form}, not {type(rows).__name__}")
+    for task, given in rows.items():
         if task not in tasks:
             raise UserError(f"rows: no task {task!r}{suggest(str(task), list(tasks))}")
         place = f"rows: {task}"
-        for split, table in _mapping(splits, place, "{split: table}").items():
+        splits = given if isinstance(given, Mapping) else {"train": given}
+        for split, table in splits.items():
             if split not in SPLITS:
-                raise UserError(f"{place}: expected {', '.join(SPLITS)}, not {split!r}")
-            files.append(RowFile(task, split, parquet_bytes(table, f"{place}.{split}")))
+                form = f"a table, or tables of {', '.join(SPLITS)}"
+                raise UserError(f"{place}: expected {form}, not {split!r}")
+            content = parquet_bytes(table, f"{place}.{split}")
+            more = _defaults(tasks[task], content, splits) if split == "train" else {}
+            files.append(RowFile(task, split, content, more))
         _check_others(tasks[task], place, tuple(splits))
     return files
 
 
-def _mapping(value: Any, place: str, form: str) -> Mapping[Any, Any]:
-    if not isinstance(value, Mapping):
-        raise UserError(f"{place}: expected {form}, not {type(value).__name__}")
-    return value
+def _defaults(task: Any, content: bytes, given: Collection[str]) -> dict[str, Any]:
+    """Return what the ``data`` of a task lacks: dev rows, and the column `text` if it has one."""
+    import pyarrow.parquet
+
+    data = task.get("data") if isinstance(task, dict) else None
+    data = data if isinstance(data, dict) else {}
+    values: dict[str, Any] = {}
+    if "dev" not in given and not data.get("dev") and data.get("dev_share") is None:
+        values["dev_share"] = DEV_SHARE
+    columns = pyarrow.parquet.read_schema(io.BytesIO(content)).names
+    if (
+        "text" not in data
+        and "text" in columns
+        and DataConfig.model_fields["text"].default not in columns
+    ):
+        values["text"] = "text"
+    return values
 
 
 def _check_others(task: Any, place: str, given: Sequence[str]) -> None:

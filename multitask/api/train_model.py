@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from multitask.config.prepare_run_directory import check_directory, own
 from multitask.config.run_directory import RunDirectory
 from multitask.config.yaml_merge import Source
 from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, TryAgain, UserError, reason_of
+from multitask.utils.signals import Interrupted, interrupt, on_signal
 
 if TYPE_CHECKING:
     from multitask.inference.load_run import TrainedRun
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def train(
-    config: Source | Config,
+    config: Source | Config | None = None,
     overrides: Sequence[str] = (),
     *,
     rows: Rows | None = None,
@@ -33,11 +35,13 @@ def train(
     """Train a run as the command does, and load it.
 
     Args:
-        config: a YAML file, a dict of its keys and values (with ``output_dir``), or a ``Config``.
+        config: a YAML file, a dict of its keys and values, or a ``Config``. None: a classification
+            task for each of ``rows``.
         overrides: config values to change, such as ``["training.epochs=1"]``.
-        rows: a table per task and split, such as ``{"sst": {"train": T, "dev": T}}``. A table is a
-            ``datasets.Dataset``, a list of dicts, or anything that ``pyarrow.table`` takes. It is
-            written as a Parquet file to the directory ``rows`` next to the run directory.
+        rows: a table per task, ``{"topic": T}``, or per task and split, ``{"topic": {"train": T,
+            "dev": T}}``. A table is a ``datasets.Dataset``, a list of dicts, or anything that
+            ``pyarrow.table`` takes. It is written as a Parquet file to the directory ``rows`` next
+            to the run directory. Without dev rows a tenth of train is dev.
         callbacks: objects of ``multitask.Callback``, called in order before the checkpoints are
             saved. Checkpoints do not have their state. An exception from one ends the run.
         resume: go on from the last checkpoint; the other arguments must be the same.
@@ -107,22 +111,24 @@ def train_config(
         from torch import OutOfMemoryError
 
         from multitask.training.train_run import train as train_run
-        from multitask.training.trainer import Interrupted
 
         try:
-            train_run(
-                config,
-                callbacks=callbacks,
-                resume=resume,
-                overwrite=overwrite,
-                discard=discard,
-                began=began,
-            )
-        except Interrupted:
-            raise TryAgain(
-                f"interrupted; the state is saved in {config.output_dir}: go on with the same "
-                "command and --resume"
-            ) from None
+            with on_signal(partial(interrupt, begun=False)):
+                train_run(
+                    config,
+                    callbacks=callbacks,
+                    resume=resume,
+                    overwrite=overwrite,
+                    discard=discard,
+                    began=began,
+                )
+        except Interrupted as stopped:
+            advice = "nothing was changed: give the same command again"
+            if stopped.begun:
+                option = "--resume in place of --overwrite" if overwrite else "--resume"
+                saved = f"the state is saved in {directory}"
+                advice = f"{saved}: go on with the same command and {option}"
+            raise TryAgain(f"interrupted; {advice}") from None
         except OutOfMemoryError as error:
             raise UserError(
                 "the GPU's memory is full: set `encoder.gradient_checkpointing=true`, or lower "

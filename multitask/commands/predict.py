@@ -15,6 +15,7 @@ from multitask.utils.errors import UserError, check_regular, no_file
 from multitask.utils.paths import expand_home
 
 if TYPE_CHECKING:
+    from multitask.config import Config
     from multitask.tasks.base import Answer
 
 SHOWN = 60  # characters of a text in a terminal
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_runs(parser, "for the average of all")
     shared.add_task(
         parser,
-        "task for --file or --text, if the run has several",
+        "task for --file, if the run has several; for --text the default is all that take it",
     )
     parser.add_argument(
         "--file",
@@ -146,32 +147,63 @@ def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Nam
     if output is not None:
         _check_output(output, file)
     configs = [load_run_config(run, overrides) for run in runs]
-    task = arguments.task or shared.only_task(runs[0], configs[0])
+    if arguments.task is None and arguments.text is not None and len(configs[0].tasks) > 1:
+        tasks = _tasks_that_take(arguments.text, runs, configs)
+    else:
+        tasks = [arguments.task or shared.only_task(runs[0], configs[0])]
     for run, config in zip(runs, configs, strict=True):
-        check_task(run, config, task)
+        for task in tasks:
+            check_task(run, config, task)
     if file is not None and not file.is_file():
         raise UserError(no_file(file))
 
     from multitask.inference.ensemble import predict_texts
     from multitask.inference.load_run import TrainedRun
+    from multitask.tasks.records import with_both_scores
     from multitask.utils.files import write_text
 
-    trained = (TrainedRun(run, config) for run, config in zip(runs, configs, strict=True))
-    rows, predictions, reader = predict_texts(trained, task, file or tuple(arguments.text))
-    if output is None and sys.stdout.isatty():
-        answers = [reader.task_type.answer(record, reader) for record in predictions]
-        print("\n".join(map(_in_words, answers, rows.texts)))
-        return
-    lines = [
-        json.dumps({"id": row, "texts": text, **result}, ensure_ascii=False)
-        for row, text, result in zip(rows.ids, rows.texts, predictions, strict=True)
-    ]
+    lines = []
+    for task in tasks:
+        trained = (TrainedRun(run, config) for run, config in zip(runs, configs, strict=True))
+        rows, predictions, reader = predict_texts(trained, task, file or tuple(arguments.text))
+        name = {"task": task} if len(tasks) > 1 else {}
+        if output is None and sys.stdout.isatty():
+            if reader.task_type.scores_second:
+                predictions = with_both_scores(predictions)
+            answers = (reader.task_type.answer(record, reader) for record in predictions)
+            words = map(_in_words, answers, rows.texts)
+            lines += [f"{task}: {line}" if name else line for line in words]
+        else:
+            lines += [
+                json.dumps({**name, "id": row, "texts": text, **result}, ensure_ascii=False)
+                for row, text, result in zip(rows.ids, rows.texts, predictions, strict=True)
+            ]
     if output is None:
         print("\n".join(lines))
     else:
         _check_output(output, file)  # again: predicting takes a while
         write_text(output, "\n".join(lines) + "\n")
         print(f"written: {output}")
+
+
+def _tasks_that_take(
+    texts: Sequence[str], runs: Sequence[Path], configs: Sequence["Config"]
+) -> list[str]:
+    """Return the tasks of all runs that predict from so many texts. Raises UserError for none."""
+    from multitask.config.registry import head_type
+    from multitask.data.inputs.base import input_of
+
+    row = texts[0] if len(texts) == 1 else texts
+    fitting = []
+    for task, entry in configs[0].tasks.items():
+        kind = head_type(entry.head.name)
+        predicts = kind.labelled and (len(runs) == 1 or kind.averages)
+        if predicts and input_of(entry).row_of(row) and all(task in c.tasks for c in configs):
+            fitting.append(task)
+    if not fitting:
+        known = ", ".join(f"{t} ({input_of(e).items})" for t, e in configs[0].tasks.items())
+        raise UserError(f"{runs[0]}: no task takes {len(texts)} texts: {known}")
+    return fitting
 
 
 def _in_words(answer: "Answer", texts: Sequence[str]) -> str:

@@ -155,10 +155,19 @@ def check_same_config(config: Config, run: RunDirectory) -> None:
     """Raise UserError if a run was started with another config."""
     differing = config_differences(config, run.path) if run.holds_run else ""
     if differing:
-        raise UserError(
-            f"{run.path}: the run was started with another config: {differing}; resume with the "
-            "same values, or choose another output_dir=DIR"
-        )
+        message = f"{run.path}: the run was started with another config: {differing}"
+        if run.finished:
+            raise UserError(f"{message}; it is finished: {train_on(run, config)}")
+        advice = "resume with the same values, or choose another output_dir=DIR"
+        raise UserError(f"{message}; {advice}")
+
+
+def train_on(run: RunDirectory, config: Config) -> str:
+    """Say how to train a finished run's weights further, with other epochs or other values."""
+    source = f"init_from={run.path}"  # the encoder: heads of several tasks begin anew
+    if len(config.tasks) == 1:
+        source = f"init_from.run={run.path} init_from.take=head"
+    return f"to train its weights further, start a new run with {source} output_dir=DIR"
 
 
 def save_config(config: Config, run: RunDirectory) -> None:

@@ -71,11 +71,9 @@ def _load_config(source: Source, overrides: Overrides | None = None) -> Config:
                 message = "`init_from` brings the weights of all layers: leave one of the two out"
                 raise config.error(("encoder", option), message)
     if not config.output_dir:
-        if isinstance(source, Mapping):
-            message = "output_dir: missing: name the directory of the run"
-            raise UserError(f"{FROM_PYTHON}: {message}", place=FROM_PYTHON)
+        name = "-".join(config.tasks) if isinstance(source, Mapping) else Path(source).stem
         ending = "-trial" if config.trial else ""
-        output_dir = str(Path("runs") / f"{Path(source).stem}{ending}")
+        output_dir = str(Path("runs") / f"{name}{ending}")
         with config.errors_at(("output_dir",)):
             check_utf8(output_dir)
         resolved["output_dir"] = output_dir

@@ -1,12 +1,13 @@
 """Turn a validation error of pydantic into one line about the YAML file."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from multitask.config.base import model_in
 from multitask.config.config import Config
+from multitask.config.synonyms import keys_called
 from multitask.config.task_config import TaskConfig
 from multitask.config.yaml_merge import CHOICES, Tree
 from multitask.config.yaml_reader import KeyPath
@@ -36,16 +37,33 @@ def _fields_at(path: KeyPath, model: Any) -> Mapping[str, Any]:
 
 
 def full_keys(key: str) -> list[str]:
-    """Return the full keys that end with a key; those of a task are below ``defaults``."""
+    """Return the full keys that end with a key, else those that others call so.
+
+    Those of a task are below ``defaults``. The name may say a value: ``use_gpu`` is
+    ``device=cuda``.
+    """
     sections: dict[tuple[str, ...], type[BaseModel]] = {(): Config, ("defaults",): TaskConfig}
     for above, model in list(sections.items()):
         for name, field in model.model_fields.items():
             inner = model_in(field.annotation)
             if inner is not None and name not in (*CHOICES, "tasks", "stages"):
                 sections[*above, name] = inner
-    return [
+    exact = [
         ".".join((*above, key)) for above, model in sections.items() if key in model.model_fields
     ]
+    return exact or keys_called(key)
+
+
+def _meant(path: KeyPath, keys: Sequence[str]) -> str:
+    """Return ' (did you mean ...?)' for an unknown key, where ``keys`` are known."""
+    places = [place.partition("=")[0] for place in full_keys(str(path[-1]))]
+    # a key of this mapping, such as `max_length` of a task, before that of all
+    here = [last for place in places if (last := place.rpartition(".")[2]) in keys]
+    if here:
+        places = [".".join(map(str, (*path[:-1], here[0])))]
+    if places:
+        return f" (did you mean {' or '.join(places)}?)"
+    return suggest(str(path[-1]), tuple(keys))
 
 
 def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserError:
@@ -59,11 +77,7 @@ def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserE
         keys = tuple(_fields_at(path[:-1], model))
         if path[:-1] == ():
             keys = (*keys, *(("defaults",) if model is Config else ()), "extends")
-        places = full_keys(str(path[-1]))
-        hint = suggest(str(path[-1]), keys)
-        if places:
-            hint = f" (did you mean {' or '.join(places)}?)"
-        return tree.error(path, f"unknown key{hint}")
+        return tree.error(path, f"unknown key{_meant(path, keys)}")
     if kind == "missing":
         hint = ""
         if path[:1] == ("tasks",) and tree.where(path[:2]) in tree.overridden:

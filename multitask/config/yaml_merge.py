@@ -9,6 +9,7 @@
 This module has no schema and no torch: ``multitask.config`` validates the tree.
 """
 
+import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config.yaml_reader import KeyPath, Node, node_of, parse
-from multitask.utils.errors import UserError, no_file, suggest
+from multitask.utils.errors import AS_UTF8, UserError, no_file, suggest
 from multitask.utils.files import read_bounded
 from multitask.utils.limits import CONFIG_BYTES, CONFIG_FILES
 from multitask.utils.paths import expand_home
@@ -168,13 +169,16 @@ def _on_parents(
     for parent in parents:
         file = _found(directory / expand_home(parent), parent)
         if not file.is_file() and not file.is_symlink():
-            raise UserError(f"{extends.place}: extends: {no_file(file)}")
+            raise UserError(f"{extends.place}: extends: {no_file(file)}{_nearest(Path(parent))}")
         merged = _on_top(merged, _extended(file, chain, files))
     return _on_top(merged, node)
 
 
 def _on_top(base: Node | None, over: Node) -> Node:
-    """Override ``base``, if there is one, with ``over``."""
+    """Override ``base``, if there is one, with ``over``; a text as ``encoder`` is its name."""
+    encoder = over.value.get("encoder")
+    if encoder is not None and isinstance(encoder.value, str):
+        over.value["encoder"] = Node({"name": encoder}, encoder.place)
     if base is None:
         return over
     _check_removed(base, over)
@@ -185,9 +189,25 @@ def _load_file(path: Path) -> Node:
     try:
         text = read_bounded(path, CONFIG_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a UTF-8 text file"
+        reason = f"not a UTF-8 text file: {AS_UTF8}"
+        if isinstance(error, OSError):
+            reason = f"{error.strerror}{'' if path.exists() else _nearest(path)}"
         raise UserError(f"{path}: cannot read the config file: {reason}") from error
     return parse(text, str(path))
+
+
+def _nearest(path: Path) -> str:
+    """Return ' (did you mean ...?)' with the file of the nearest name: next to it, or a preset."""
+    files = [*path.parent.glob("*.yaml"), *PRESETS.rglob("*.yaml")]
+    near = difflib.get_close_matches(path.stem, [file.stem for file in files], n=1, cutoff=0.7)
+    alike = [file for file in files if file.stem in near]
+    if not alike:
+        return ""
+    # names such as `minilm.yaml` are in several directories
+    best = max(alike, key=lambda file: file.parent.name == path.parent.name)
+    if best.is_relative_to(PRESETS):
+        best = Path(PRESETS.name, best.relative_to(PRESETS))
+    return f" (did you mean {str(best)!r}?)"
 
 
 def is_override(word: str) -> bool:

@@ -149,6 +149,8 @@ def parse(text: str, name: str, *, one_line: bool = False, path: KeyPath = ()) -
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line = f":{mark.line + 1}" if mark and not one_line else ""
         problem = getattr(error, "problem", None) or reason_of(error)
+        if "tab character" in problem or (mark and text[mark.index : mark.index + 1] == "\t"):
+            problem = "a tab indents it: YAML takes only spaces there, so write spaces instead"
         raise UserError(f"{name}{line}: malformed YAML: {problem.replace(sign, '#')}") from error
     except UnicodeError as error:
         raise UserError(f"{name}: not UTF-8") from error

@@ -1,5 +1,6 @@
 """Describe a run's data before training: counts for plan and report, and warnings."""
 
+import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -79,7 +80,11 @@ def data_warnings(
                 many = f"{part.in_other_train} of {part.rows} {split} rows"
                 lines.append(f"{many} are in train of {others}")
             if part.unlabelled_dropped:
-                lines.append(f"{part.unlabelled_dropped} {split} rows without a label dropped")
+                dropped = f"{part.unlabelled_dropped} {split} rows without a label dropped"
+                sets = head_type(entry.head.name).has_sets and "" in entry.data.unlabelled
+                others = json.dumps([v for v in entry.data.unlabelled if v], ensure_ascii=False)
+                advice = f"if an empty cell means 'no class', set `data.unlabelled: {others}`"
+                lines.append(f"{dropped}: {advice}" if sets else dropped)
             if part.empty_texts:
                 lines.append(f"{part.empty_texts} {split} rows with an empty text")
             if (share := part.truncated_share) >= 0.01:

@@ -18,6 +18,7 @@ from multitask.data.windows import overlapping
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, reason_of, without_panic
 from multitask.utils.files import DAY, remove_scraps
+from multitask.utils.heartbeat import working
 from multitask.utils.limits import CACHE_BYTES, HEADER_BYTES
 from multitask.utils.paths import expand_home
 from multitask.utils.tensor_files import SafetensorError, has_checksum, write_with_checksum
@@ -241,12 +242,13 @@ def _tokenize(
         if stride is not None:
             cut |= overlapping(stride)
     parts = []
-    for start in range(0, len(every), AT_ONCE):
-        texts = [side and side[start : start + AT_ONCE] for side in (first, second)]
-        # padding and truncation are set here, so settings saved in the tokenizer have no effect
-        part = _arrays(_encoded(rows, tokenizer, *texts, **cut), also, pairs)
-        part["owners"] += start
-        parts.append(part)
+    with working(f"tokenizing {rows.source}", len(every)) as work:
+        for work.done in range(0, len(every), AT_ONCE):
+            texts = [side and side[work.done : work.done + AT_ONCE] for side in (first, second)]
+            # padding and truncation are set here: settings saved in the tokenizer have no effect
+            part = _arrays(_encoded(rows, tokenizer, *texts, **cut), also, pairs)
+            part["owners"] += work.done
+            parts.append(part)
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     lengths, owners = arrays.pop("lengths"), arrays.pop("owners") % len(rows.texts)
     _check_lengths(rows, lengths, owners)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from multitask.config.registry import imported, task_type
 from multitask.data.collate import Batch, collate, label_tensor, separate
@@ -21,6 +20,7 @@ from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite
+from multitask.utils.heartbeat import tracked
 
 
 @dataclass
@@ -108,9 +108,8 @@ class Scorer:
         order = np.argsort(tokens.lengths, kind="stable")
         parts = []
         starts = range(0, len(order), size)[distributed.rank() :: distributed.world()]
-        hidden = None if title and distributed.rank() == 0 else True
         with _evaluating(self.model):
-            for start in tqdm(starts, desc=title, leave=False, disable=hidden):
+            for start in tracked(starts, title):
                 between_batches()
                 index = order[start : start + size]
                 batch = collate(tokens, index, pad_id=self.tokenizer.pad_token_id)

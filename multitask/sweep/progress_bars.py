@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
 from multitask.config.run_directory import RunDirectory
 from multitask.config.run_log import parse_event
+from multitask.utils.heartbeat import working
 
+SHOWN = 3  # running runs that a line names
 TAIL = 4096  # bytes; longer than a line of metrics.jsonl
 
 
@@ -33,11 +36,14 @@ class Progress:
             for slot in range(min(slots, total))
         ]
         self._timed: dict[int, Path | None] = {}  # the run that a slot's bar measures
+        self._working = working("runs finished", total)
 
     def __enter__(self) -> "Progress":
+        self._work = self._working.__enter__()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *error: Any) -> None:
+        self._working.__exit__(*error)
         for bar in (*reversed(self._slots), self._all):
             bar.close()
 
@@ -48,7 +54,7 @@ class Progress:
 
     def skipped(self, count: int) -> None:
         """Count runs that an earlier start has finished; they do not affect the time estimate."""
-        self.done += count
+        self.done = self._work.done = self.done + count
         self._all.initial = self._all.n = count
         self._all.refresh()
         if count:
@@ -56,12 +62,15 @@ class Progress:
 
     def settled(self, name: str, result: str) -> None:
         """Print that a run is finished or failed: ``cell 3/27 NAME seed 1: mean 0.731 (182 s)``."""
-        self.done += 1
+        self.done = self._work.done = self.done + 1
         self._all.update()
         self.say(f"cell {self.done}/{self.total} {name}: {result}")
 
     def show(self, running: Sequence[tuple[str, Path]]) -> None:
         """Update the bars of the running runs, given as (name, directory)."""
+        names = ", ".join(name for name, _ in running[:SHOWN])
+        more = ", ..." if running[SHOWN:] else ""
+        self._work.title = f"running: {names}{more}; runs finished"
         for index, bar in enumerate(self._slots):
             if bar.disable:
                 return

@@ -77,12 +77,31 @@ def describe_plan(plan: Plan) -> list[str]:
 def describe_exports(plan: Plan) -> list[str]:
     """Describe as lines to which formats each task of the finished run can be exported."""
     lines = []
-    for task, reader in plan.data.readers.items():
-        parts = Parts(plan.config, task, plan.model, plan.data.tokenizer, reader)
-        needs = [f"`{value}`" for value in missing_values(parts)]
-        hint = f" (transformers: train with {' and '.join(needs)})" if needs else ""
+    for task, parts in _parts(plan).items():
+        needs = _needs(parts)
+        hint = f" (transformers: train with {needs})" if needs else ""
         lines.append(f"  {task}: {', '.join(export_formats(parts)) or 'none'}{hint}")
     return lines
+
+
+def export_remarks(plan: Plan) -> list[str]:
+    """Return a line for each task that other values of its keys make a model of `transformers`."""
+    return [
+        f"{task}: `export --format transformers` will need another training, with {needs}"
+        for task, parts in _parts(plan).items()
+        if (needs := _needs(parts))
+    ]
+
+
+def _parts(plan: Plan) -> dict[str, Parts]:
+    made = {}
+    for task, reader in plan.data.readers.items():
+        made[task] = Parts(plan.config, task, plan.model, plan.data.tokenizer, reader)
+    return made
+
+
+def _needs(parts: Parts) -> str:
+    return " and ".join(f"`{value}`" for value in missing_values(parts))
 
 
 def _stage(plan: Plan, stage: Stage) -> list[str]:

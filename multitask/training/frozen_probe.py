@@ -20,6 +20,7 @@ from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from multitask.utils.device import autocast
 from multitask.utils.errors import NotFinite
+from multitask.utils.heartbeat import tracked
 
 EPOCHS = 30
 PATIENCE = 5  # epochs without a better score, if the pooler is trained too
@@ -170,7 +171,7 @@ def train_probe(
     steps = selected_step = 0
     with torch.random.fork_rng():
         torch.manual_seed(how.seed)  # for the dropout
-        for steps in _epochs(probe, pooled, splits["train"].rows.gold, how):
+        for steps in _epochs(probe, pooled, splits["train"].rows.gold, how, task=task):
             score, waited = value(), waited + 1
             if metrics.improves(score, best):
                 best, chosen = score, copy.deepcopy(probe.state_dict())
@@ -181,14 +182,16 @@ def train_probe(
     return Probe(scores("dev"), selected_step, steps, time.monotonic() - began)
 
 
-def _epochs(probe: Any, pooled: Pooled, labels: np.ndarray, how: Probing) -> Iterator[int]:
+def _epochs(
+    probe: Any, pooled: Pooled, labels: np.ndarray, how: Probing, *, task: str
+) -> Iterator[int]:
     """Train a probe; yield the number of steps so far after each epoch."""
     trained = [parameter for parameter in probe.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=how.lr, weight_decay=0.0)
     gold = label_tensor(labels).to(trained[0].device)
     rng = torch.Generator().manual_seed(how.seed)
     steps = 0
-    for _ in range(EPOCHS):
+    for _ in tracked(range(EPOCHS), f"training {task}'s head on the frozen encoder, epochs"):
         probe.train()
         for index in torch.randperm(len(gold), generator=rng).split(BATCH_SIZE):
             output = _scores(probe, pooled(probe.pooler, "train", index))

@@ -42,6 +42,7 @@ from multitask.training.stages import Stage, plan_stages
 from multitask.training.trackers.base import check_installed
 from multitask.utils import distributed
 from multitask.utils.device import emulates_bf16
+from multitask.utils.heartbeat import working
 from multitask.utils.names import EMBEDDED
 
 
@@ -103,9 +104,12 @@ def set_up(config: Config, device: torch.device, say: Callable[[str], None] = pr
     Raises UserError if the config does not fit the data, the encoder or the device.
     """
     check(config)
-    data = distributed.first_alone(partial(load_data, config, say))
-    model = build_model(config, data, device, say)
-    return plan(config, model, data, device)
+    with working("reading the data"):
+        data = distributed.first_alone(partial(load_data, config, say))
+    with working(f"loading {config.encoder.name}"):
+        model = build_model(config, data, device, say)
+    with working("planning the run"):
+        return plan(config, model, data, device)
 
 
 def check(config: Config) -> None:

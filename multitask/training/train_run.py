@@ -17,6 +17,7 @@ from multitask.config.prepare_run_directory import (
     own,
     save_config,
     start_directory,
+    train_on,
     write_marker,
 )
 from multitask.config.run_directory import RunDirectory
@@ -26,7 +27,7 @@ from multitask.reporting.run_report import terminal_table
 from multitask.training.build_trainer import build_trainer
 from multitask.training.callbacks import Callback
 from multitask.training.checkpoint_repair import mend
-from multitask.training.describe_plan import describe_data
+from multitask.training.describe_plan import describe_data, export_remarks
 from multitask.training.frozen_baselines import run_baselines
 from multitask.training.report_json import save_results
 from multitask.training.resuming import Left, checksums, examine, is_intact, write_encoder
@@ -36,6 +37,8 @@ from multitask.utils import distributed
 from multitask.utils.device import pick_device
 from multitask.utils.errors import warn
 from multitask.utils.files import replacing
+from multitask.utils.heartbeat import talking, working
+from multitask.utils.signals import interrupt, on_signal
 from multitask.utils.terminal import say as say_now
 from multitask.utils.terminal import silent
 from multitask.utils.versions import git_revision
@@ -64,9 +67,8 @@ def train(
     began = time.perf_counter() if began is None else began
     with config.errors_at(("device",)):
         device = pick_device(config.device)
-    with distributed.processes(device), ExitStack() as held:
-        if distributed.rank() > 0:
-            say = silent  # only the first rank prints
+    with distributed.processes(device), talking(say), ExitStack() as held:
+        say = say if distributed.rank() == 0 else silent  # only the first rank prints
         run = RunDirectory(Path(config.output_dir))
         check = partial(check_directory, run.path, resume=resume, overwrite=overwrite)
         distributed.on_first(check)
@@ -90,8 +92,9 @@ def train(
 
         left = distributed.on_first(start)
         if left.finished:
-            say(f"{run.path} is finished: nothing is left to do")
+            say(f"{run.path} is finished: nothing is left to do; {train_on(run, config)}")
         else:
+            held.enter_context(on_signal(partial(interrupt, begun=True)))
             report = _train(
                 plan, resolved, left, resume=resume, callbacks=callbacks, say=say, began=began
             )
@@ -123,9 +126,12 @@ def _train(
         say(line)
     for warning in plan.warnings:
         say(f"warning: {warning}")
+    for remark in export_remarks(plan):
+        say(remark)
     if not left.encoder:
         distributed.on_first(lambda: save_encoder(plan, run))
-    baselines = run_baselines(plan, run, resume, say)
+    with working("measuring the baselines"):
+        baselines = run_baselines(plan, run, resume, say)
     distributed.on_first(run.unseal_log)
     trainer = build_trainer(plan, run.path, say, callbacks)
     trainer.progress.began = began
@@ -140,10 +146,12 @@ def _train(
             if resume:
                 say(f"{run.path} has no checkpoint yet: starting from the first step")
         distributed.on_first(lambda: save_config(config, run))  # data_dir may have moved
-        trainer.run()
+        with working("training"):
+            trainer.run()
     keep = partial(keep_loadable, plan, config, trainer)
     distributed.on_first(keep)
-    report = save_results(plan, trainer, baselines, revision)
+    with working("scoring the selected weights"):
+        report = save_results(plan, trainer, baselines, revision)
     distributed.on_first(keep)  # again: scoring takes a while
     for callback in trainer.callbacks:
         callback.on_report(trainer, report)

@@ -22,11 +22,7 @@ from multitask.training.validation import Monitor
 from multitask.training.weight_selection import Selection
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite, UserError
-from multitask.utils.signals import on_signal
-
-
-class Interrupted(Exception):
-    """Ctrl-C or SIGTERM stopped the training; its state is saved."""
+from multitask.utils.signals import Interrupted, on_signal
 
 
 @dataclass

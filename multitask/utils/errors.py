@@ -19,6 +19,10 @@ LIMITS = {
 NO_MEMORY = ("allocate memory", "failed to map segment", "could not create a primitive")
 SHOWN = 50  # known words that a message lists
 LONGEST = 2_000  # characters of a message
+AS_UTF8 = (  # how to save a file of another encoding
+    "save it as UTF-8 (Excel: `CSV UTF-8`; an editor: its encoding in `Save as`; or "
+    "`iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW`)"
+)
 STANDARD_OUTPUT = "standard output"  # the file name in an OSError about it
 
 

@@ -1,9 +1,26 @@
-"""Let Ctrl-C and SIGTERM ask a loop to stop, instead of interrupting it."""
+"""Let Ctrl-C and SIGTERM ask a loop to stop, or end the work in order."""
 
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+
+
+class Interrupted(BaseException):
+    """Ctrl-C or SIGTERM stopped the work; like KeyboardInterrupt, no handler of errors takes it.
+
+    Attributes:
+        begun: True if a run directory has what a resume goes on from.
+    """
+
+    def __init__(self, begun: bool = True) -> None:
+        super().__init__()
+        self.begun = begun
+
+
+def interrupt(begun: bool) -> None:
+    """Raise Interrupted, for ``on_signal``."""
+    raise Interrupted(begun)
 
 
 @contextmanager

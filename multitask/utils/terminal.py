@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,15 @@ ESCAPED = "multitask_escaped"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # how tqdm moves the cursor: to the start of the line, or to a line above and nothing else
 BAR = re.compile(r"\r|(?:\x1b\[A)+\Z")
+
+
+latest = 0.0  # when something was printed last, on the clock time.monotonic
+
+
+def note(now: float | None = None) -> None:
+    """Note that something was printed: now, or then."""
+    global latest
+    latest = time.monotonic() if now is None else now
 
 
 class Printed:
@@ -32,6 +42,7 @@ class Printed:
     def write(self, text: str) -> int:
         moves = BAR.match(text) if self.bars else None
         start = moves.end() if moves else 0
+        note()
         self.stream.write(text[:start] + CONTROL.sub(_as_json, text[start:]))
         return len(text)
 
@@ -64,6 +75,7 @@ def say(line: str) -> None:
 
     tqdm.write(line)
     sys.stdout.flush()
+    note()
 
 
 def silent(line: str) -> None:

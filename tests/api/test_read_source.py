@@ -6,6 +6,7 @@ import pytest
 
 from multitask.api.read_source import read_source
 from multitask.config import load_config
+from multitask.data.load_rows import label_readers, load_rows
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
@@ -52,6 +53,38 @@ def test_an_error_in_what_rows_set_names_them(tmp_path):
     together = ["tasks.sst.data.same_rows_as=qqp", f"output_dir={tmp_path / 'a'}"]
     with pytest.raises(UserError, match=r"^rows: sst\.train: tasks\.sst\.data"):
         read_source(FILE, together, ROWS)
+
+
+TOPICS = [{"text": f"{n} is {w}", "label": w} for n in range(50) for w in ("good", "bad")]
+
+
+def test_rows_alone_are_classification_tasks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = read_source(None, [], {"topic": TOPICS})
+    assert (config.output_dir, config.encoder.name) == ("runs/topic", "packaged-minilm")
+    task = config.tasks["topic"]
+    data = task.data
+    assert (task.head.name, data.text, data.label, data.dev_share) == (
+        "classification",
+        "text",
+        "label",
+        0.1,
+    )
+    assert Path(data.train).parent == tmp_path / "runs" / "rows"
+    several = read_source(None, [], {"topic": TOPICS, "mood": TOPICS})
+    assert several.output_dir == "runs/topic-mood"
+    with pytest.raises(UserError, match="no config and no rows"):
+        read_source(None)
+
+
+def test_messages_about_rows_name_their_task(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = read_source(None, ["tasks.topic.data.label=mood"], {"topic": TOPICS})
+    with pytest.raises(UserError, match=r"^rows of task topic: no column 'mood'"):
+        label_readers(config)
+    config = read_source(None, ["tasks.topic.data.labels=[good, fine]"], {"topic": TOPICS})
+    with pytest.raises(UserError, match=r"^rows of task topic, row \d+ \(id \d+\): label is 'bad'"):
+        load_rows(config, "topic", "train", label_readers(config)["topic"])
 
 
 @pytest.mark.parametrize("overrides", ["training.epochs=1", [1], {"training.epochs": 1}])

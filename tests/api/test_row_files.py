@@ -82,14 +82,45 @@ def tree(**data: object):
     ("rows", "message"),
     [
         ({"sts": {"train": ROWS}}, "rows: no task 'sts' .did you mean 'sst'"),
-        ({"sst": {"validation": ROWS}}, "rows: sst: expected train, dev, test, not 'validation'"),
-        ({"sst": ROWS}, "rows: sst: expected {split: table}, not list"),
-        (ROWS, "rows: expected {task: {split: table}}, not list"),
+        (
+            {"sst": {"validation": ROWS}},
+            "rows: sst: expected .* train, dev, test, not 'validation'",
+        ),
+        ({"sst": "rows.csv"}, "rows: sst.train: .*: give a datasets.Dataset, a list of dicts"),
+        (ROWS, "rows: expected {task: table} .*, not list"),
     ],
 )
 def test_tasks_and_splits_that_there_are_not(rows, message):
     with pytest.raises(UserError, match=message):
         row_files(rows, tree())
+
+
+@pytest.mark.parametrize("kind", TABLES.keys() - {"columns"})
+def test_a_table_is_the_train_rows(kind):
+    (file,) = row_files({"sst": TABLES[kind]}, tree())
+    assert (file.task, file.split) == ("sst", "train")
+
+
+@pytest.mark.parametrize(
+    ("data", "share"),
+    [({}, True), ({"dev": "dev.csv"}, False), ({"dev_share": 0.2}, False), ({"dev": None}, True)],
+)
+def test_a_tenth_of_train_is_dev_if_nothing_else_is(data, share):
+    (file,) = row_files({"sst": {"train": ROWS}}, tree(**data))
+    assert file.more.get("dev_share") == (0.1 if share else None)
+    both = row_files({"sst": {"train": ROWS, "dev": ROWS}}, tree())
+    assert all("dev_share" not in file.more for file in both)
+
+
+def test_the_column_text_is_taken_if_the_config_names_none():
+    sentences = [{"sentence": "a", "text": "b", "label": 0}]
+    for rows, data, text in (
+        (ROWS, {}, "text"),
+        (ROWS, {"text": "label"}, None),
+        (sentences, {}, None),
+    ):
+        (file,) = row_files({"sst": rows}, tree(**data))
+        assert file.more.get("text") == text
 
 
 def test_a_split_that_stays_a_file_is_read_as_before():

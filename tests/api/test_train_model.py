@@ -172,11 +172,6 @@ def test_what_is_refused(options, message, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_dict_names_its_run_directory():
-    with pytest.raises(multitask.UserError, match=r"^config: output_dir: missing: name the dir"):
-        multitask.train({"extends": CONFIG})
-
-
 def test_a_launcher_trains_by_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(multitask.UserError, match=r"torchrun run_multitask\.py CONFIG"):

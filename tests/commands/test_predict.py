@@ -128,6 +128,35 @@ def test_a_text_on_the_command_line(course_run, capsys):
     assert record["texts"] == ["a man", "a woman"]
 
 
+@pytest.mark.parametrize(
+    ("texts", "tasks"), [(["a good film"], ["sst"]), (["a man", "a woman"], ["qqp", "sts"])]
+)
+def test_all_tasks_that_take_such_a_text_answer(course_run, capsys, monkeypatch, texts, tasks):
+    assert main("predict", course_run, "--text", *texts) == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for task, record in zip(tasks, printed, strict=True):
+        assert record.pop("task", task) == task
+        assert main("predict", course_run, "--task", task, "--text", *texts) == 0
+        assert json.loads(capsys.readouterr().out) == record
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert main("predict", course_run, "--text", *texts) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.partition(": ")[0] for line in shown] == tasks or len(tasks) == 1
+
+
+def test_several_runs_answer_for_all_their_tasks(course_run, tmp_path, capsys):
+    other = shutil.copytree(course_run, tmp_path / "other")
+    assert main("predict", course_run, other, "--text", "a man", "a woman") == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["task"] for record in printed] == ["qqp", "sts"]
+
+
+def test_a_text_that_no_task_takes_names_what_they_take(course_run, capsys):
+    assert main("predict", course_run, "--text", "a", "b", "c") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and all(f"{task} (" in error for task in ("sst", "qqp", "sts"))
+
+
 def test_a_terminal_shows_a_line_for_a_reader(course_run, capsys, monkeypatch):
     given = {"sst": ["a good film"], "sts": ["a man", "a woman " * 20]}
     for task, texts in given.items():

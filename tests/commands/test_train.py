@@ -147,3 +147,27 @@ def test_one_process_at_a_time_trains_a_run(tiny_run, refused):
     with filelock.FileLock(tiny_run / "owner.lock"):
         assert f"{tiny_run}: another process trains there" in refused(*again, code=75)
     assert (tiny_run / "report.json").read_bytes() == before
+
+
+def test_a_finished_run_is_trained_on_in_a_new_one(tiny_overrides, tmp_path, capsys):
+    """The message about another number of epochs has the words that do it."""
+    one = ["configs/cs224n.yaml", *tiny_overrides, "tasks.qqp=null", "tasks.sts=null"]
+    run = [*one, f"output_dir={tmp_path / 'run'}", "training.max_steps=2"]
+    assert main(*run) == 0
+    assert main(*run, "--resume") == 0
+    assert "init_from.run=" in capsys.readouterr().out
+    assert main(*run, "training.epochs=4", "--resume") == 2
+    advice = capsys.readouterr().err
+    words = [word for word in advice.split() if word.startswith("init_from.")]
+    assert words == [f"init_from.run={tmp_path / 'run'}", "init_from.take=head"]
+    more = [*one, f"output_dir={tmp_path / 'more'}", "training.max_steps=2"]
+    assert main(*more, "training.epochs=4", *words) == 0
+    assert report_of(tmp_path / "more")["init_from"]["take"] == "head"
+
+
+def test_what_transformers_cannot_export_is_said_before_training(tiny_overrides, capsys):
+    words = ["configs/cs224n.yaml", *tiny_overrides, "training.max_steps=1"]
+    assert main(*words, "tasks.sst.projection=null") == 0
+    said = capsys.readouterr().out.splitlines()
+    (place,) = [n for n, line in enumerate(said) if "`tasks.sst.projection=tanh`" in line]
+    assert place < said.index("measuring the baselines")

@@ -62,6 +62,15 @@ def test_a_dict_is_a_config_too(tmp_path, monkeypatch):
     assert source["extends"] == "cs224n.yaml"  # as it was
 
 
+def test_a_dict_is_named_by_its_tasks():
+    config = load_config({"extends": "cs224n.yaml"})
+    assert config.output_dir == "runs/sst-qqp-sts"
+    assert (
+        load_config({"extends": "cs224n.yaml", "tasks": {"qqp": None}}).output_dir == "runs/sst-sts"
+    )
+    assert load_config({"extends": "cs224n.yaml"}, trial=True).output_dir.endswith("-trial")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -69,7 +78,6 @@ def test_a_dict_is_a_config_too(tmp_path, monkeypatch):
         ({"training": {"lr": "fast"}}, "config: training.lr: "),
         ({"tasks": {"ssst": None}}, "config: tasks.ssst: no such task to leave out"),
         ({"extends": "none.yaml"}, "config: extends: no such file: none.yaml"),
-        ({"output_dir": ""}, "config: output_dir: missing: name the directory of the run"),
     ],
 )
 def test_a_mistake_in_a_dict(change, message):

@@ -14,7 +14,7 @@ TYPES = [
     ("output_dir", "text", ["5", "null", "[x]"]),
     ("training.betas", "list", ["0.9", "{a: 1}"]),
     ("training.betas.1", "number", ["[0.9, x]"]),
-    ("encoder", "keys and values", ["bert", "null", "[]"]),
+    ("encoder", "keys and values", ["null", "[]"]),
     ("tasks", "keys and values", ["5", "null", "[t]"]),
     ("tasks.t", "keys and values", ["5", "[]"]),
     ("tasks.t.data", "keys and values", ["x.csv", "null"]),

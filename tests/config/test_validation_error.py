@@ -113,6 +113,12 @@ def test_a_key_at_the_wrong_place_is_answered_with_the_full_key():
         ("lr=1e-5", "training.lr"),
         ("batch_size=8", "defaults.batch_size"),
         ("tasks.sst.lr=1e-5", "training.lr"),
+        ("learning_rate=1e-5", "training.lr"),
+        ("training.learning_rate=1e-5", "training.lr"),
+        ("tasks.sst.max_seq_length=64", "tasks.sst.max_length"),
+        ("max_seq_length=64", "defaults.max_length"),
+        ("use_gpu=true", "device"),
+        ("model=bert", "encoder.name"),
     ):
         with pytest.raises(UserError, match=rf"unknown key \(did you mean {full}"):
             load_config("configs/demo.yaml", [override])

@@ -184,7 +184,36 @@ def test_unreadable_files(files):
     Path("directory.yaml").mkdir()
     assert "Is a directory" in tree_refusal("directory.yaml")
     Path("latin.yaml").write_bytes(b"x: caf\xe9\n")
-    assert "not a UTF-8 text file" in tree_refusal("latin.yaml")
+    assert "save it as UTF-8" in tree_refusal("latin.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("configs/cs224n_minlm.yaml", "configs/cs224n_minilm.yaml"),
+        ("cs224n_minlm.yaml", "configs/cs224n_minilm.yaml"),
+        ("configs/ablations/poling.yaml", "configs/ablations/pooling.yaml"),
+        ("configs/hire/minlm.yaml", "configs/hire/minilm.yaml"),
+        ("my_topic.yaml", "my_topics.yaml"),
+        ("wheels.yaml", None),
+    ],
+)
+def test_a_missing_file_names_the_nearest(name, meant, files):
+    Path("my_topics.yaml").write_text("seed: 1\n")
+    Path("child.yaml").write_text(f"extends: {name}\n")
+    for message in (tree_refusal(name), tree_refusal("child.yaml")):
+        assert message.endswith(f"(did you mean {meant!r}?)" if meant else ("directory", name))
+
+
+def test_a_text_as_encoder_is_its_name(files):
+    Path("parent.yaml").write_text("encoder: {name: a, dropout: 0.3}\n")
+    Path("child.yaml").write_text("extends: parent.yaml\nencoder: b\n")
+    assert load_tree("child.yaml").value["encoder"] == {"name": "b", "dropout": 0.3}
+    assert load_tree("parent.yaml", ["encoder=c"]).value["encoder"] == {"name": "c", "dropout": 0.3}
+    tree = load_tree({"encoder": "d"}, ["encoder.freeze=true"])
+    assert tree.value["encoder"] == {"name": "d", "freeze": True}
+    Path("first.yaml").write_text("seed: 1\nencoder: e\n")
+    assert load_tree("first.yaml").where(("encoder", "name")) == "first.yaml:2"
 
 
 @pytest.mark.parametrize("text", ["", "# nothing but words\n", "\ufeff"])

@@ -167,7 +167,10 @@ def test_an_override_that_is_dumped_is_read_back(value):
     [
         ("x: 1\ny: [1, 2\nz: 3\n", "a.yaml:3: ", "malformed YAML"),
         ("x: 1\ny: z: 3\n", "a.yaml:2: ", "malformed YAML"),
-        ("x:\n\ty: 1\n", "a.yaml:2: ", "malformed YAML"),
+        ("x:\n\ty: 1\n", "a.yaml:2: ", "a tab"),
+        ("x:\n  y: 1\n\tz: 1\n", "a.yaml:3: ", "a tab"),
+        ("ü: é\nx:\n  y: 1\n  \tz: 1\n", "a.yaml:4: ", "a tab"),
+        ("x:\n\t- 1\n", "a.yaml:2: ", "a tab"),
         ("x: 1\n---\nx: 2\n", "a.yaml:2: ", "malformed YAML"),
         ("x: 1\ny: \0\n", "a.yaml: ", "malformed YAML"),
         ("x: !!int seven\n", "a.yaml:1: ", "malformed YAML"),

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from multitask.config import load_config
 from multitask.config.registry import task_type
 from multitask.config.saved.report_model import SplitFacts
-from multitask.data.summary import alike, describe, told_apart, unread
+from multitask.data.summary import alike, data_warnings, describe, told_apart, unread
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -98,3 +99,24 @@ def test_classes_that_look_alike_are_told_apart_by_code_points():
     assert shown[0] == "'tr\xe8s'"
     assert shown[1].endswith(" (U+0065 U+0300 instead of U+00E8)")
     assert shown[2] == "'tr\xe8s\\u200b' (U+200B added)"
+
+
+@pytest.mark.parametrize(
+    ("head", "unlabelled", "advice"),
+    [
+        ("multi_label", [""], "`data.unlabelled: []`"),
+        ("multi_label", ["", "na"], '`data.unlabelled: ["na"]`'),
+        ("multi_label", ["na"], ""),
+        ("classification", [""], ""),
+    ],
+)
+def test_empty_cells_of_several_classes_may_mean_none(head, unlabelled, advice):
+    data = {"train": "a.csv", "dev": "b.csv", "unlabelled": unlabelled}
+    config = load_config({"tasks": {"t": {"head": head, "data": data}}})
+    facts = SplitFacts(
+        rows=9, unlabelled_dropped=4, empty_texts=0, duplicates=0, label_counts={"x": 9}
+    )
+    facts = facts.model_copy(update={"truncated_share": 0.0})
+    (warning,) = data_warnings(config, {"t": {"train": facts}}, ["t"])
+    assert warning.startswith("t: 4 train rows without a label dropped")
+    assert advice in warning and ("unlabelled:" in warning) == bool(advice)

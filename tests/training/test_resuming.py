@@ -12,8 +12,8 @@ from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.run_files import StartedWith
 from multitask.training import train_run, trainer
 from multitask.training.resuming import SameData, is_complete, is_intact
-from multitask.training.trainer import Interrupted
 from multitask.utils.errors import UserError
+from multitask.utils.signals import Interrupted
 from tests.support.run_files import results
 
 SHORT = ["training.max_steps=4", "training.eval_steps=2", "training.frozen_baseline=false"]

@@ -6,6 +6,7 @@ from multitask.config import Config
 from multitask.data.readers import hub
 from multitask.data.readers.columns import files_of, format_of
 from multitask.data.readers.parquet import parquet_features
+from multitask.data.readers.places import source_of
 from multitask.tasks.label_reader import LabelReader, some_of
 from multitask.utils.errors import UserError
 from multitask.utils.look_alikes import look, looks_like
@@ -64,7 +65,7 @@ def _declared(config: Config, task: str, splits: Iterable[str]) -> list[tuple[st
             continue
         for file in files_of(config.data_path(name)):
             if format_of(data, file) == "parquet" and file.is_file():
-                declared.append((str(file), parquet_features(file)))
+                declared.append((source_of(file, task), parquet_features(file)))
     pairs = ((source, hub.class_names(features, data.label)) for source, features in declared)
     return [(source, names) for source, names in pairs if names]
 

@@ -8,10 +8,11 @@ from typing import Any
 from multitask.config import Config, DataConfig
 from multitask.config.yaml_reader import KeyPath
 from multitask.data.readers import hub
-from multitask.data.readers.places import PlacedColumns, place_of
+from multitask.data.readers.places import PlacedColumns, place_of, source_of
 from multitask.data.readers.tables import FORMATS, joined, read_table
 from multitask.tasks.label_reader import canonical, is_missing
 from multitask.utils.errors import UserError, no_file, suggest
+from multitask.utils.heartbeat import working
 from multitask.utils.names import EMBEDDED
 
 
@@ -23,7 +24,8 @@ def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list]
     """
     data, path = config.tasks[task].data, ("tasks", task, "data")
     share = data.dev_share if split in ("train", "dev") else None
-    columns, source = _every_row(config, task, "train" if share else split)
+    with working(f"reading {split} of {task}"):
+        columns, source = _every_row(config, task, "train" if share else split)
     wanted = {k: canonical(v) for k, v in (config.tasks[task].data.where or {}).items()}
     if split == "test" and not set(wanted) <= set(columns):
         return columns, source  # a test split may lack the column
@@ -67,7 +69,8 @@ def _every_row(config: Config, task: str, split: str) -> tuple[PlacedColumns, st
     form = format_of(data, file)
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
-    return joined([(str(path), read_table(path, form, data)) for path in files]), str(file)
+    tables = [(source_of(path, task), read_table(path, form, data)) for path in files]
+    return joined(tables), source_of(file, task)
 
 
 def _advice(config: Config, path: KeyPath, split: str, name: str) -> str:

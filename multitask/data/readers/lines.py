@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from multitask.utils.errors import UserError
+from multitask.utils.errors import AS_UTF8, UserError
 from multitask.utils.limits import DATA_BYTES
 
 HEAD = 2**16  # bytes at the start of a file that show its encoding
@@ -35,7 +35,7 @@ def each_line(file: Path) -> Iterator[str]:
         with file.open(encoding="utf-8-sig", errors="surrogateescape") as opened:
             for number, line in enumerate(opened, 1):  # `open` translates the three line ends
                 if not line.isascii() and NOT_DECODED.search(line):
-                    raise UserError(f"{file}, line {number}: not UTF-8: save it as UTF-8")
+                    raise UserError(f"{file}, line {number}: not UTF-8: {AS_UTF8}")
                 yield line.removesuffix("\n")
 
 
@@ -75,7 +75,7 @@ def _explained(name: str) -> Iterator[None]:
     except OSError as error:
         raise UserError(f"{name}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{name}: not UTF-8 at byte {error.start}: save it as UTF-8") from error
+        raise UserError(f"{name}: not UTF-8 at byte {error.start}: {AS_UTF8}") from error
 
 
 def _check_size(file: Path, name: str) -> None:

@@ -1,8 +1,13 @@
 """Where the rows of a table are written: file, line and row, for error messages."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
+
+# a file in which ``multitask.train(rows=...)`` keeps rows of Python
+ROWS_OF_PYTHON = re.compile(r"rows/[0-9a-f]{16}\.parquet")
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,12 @@ class PlacedColumns(dict[str, list]):
             number -= part.rows
         line = f", line {part.lines[number]}" if part.lines else ""
         return f"{part.file}{line}, row {number + 1}"
+
+
+def source_of(file: Path, task: str) -> str:
+    """Name a file of a task's rows in messages; the user has not seen one with rows of Python."""
+    given = ROWS_OF_PYTHON.fullmatch("/".join(file.parts[-2:]))
+    return f"rows of task {task}" if given else str(file)
 
 
 def place_of(columns: Mapping[str, list], row: int, source: str) -> str:

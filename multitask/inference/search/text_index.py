@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import TypeAdapter
-from tqdm import tqdm
 
 from multitask.data.readers.lines import each_line
 from multitask.inference.similarity import unit
@@ -27,6 +26,7 @@ from multitask.utils.files import (
     replacing,
     text_digest,
 )
+from multitask.utils.heartbeat import tracked
 from multitask.utils.limits import JSON_BYTES
 from multitask.utils.optional import optional
 from multitask.utils.outputs import has_keys
@@ -216,15 +216,11 @@ def build(
     remove_scraps(directory.parent)
     with replacing(directory, fresh=not overwrite) as scratch:
         scratch.mkdir()
-        with (
-            (scratch / TEXTS).open("w", encoding="utf-8", newline="\n") as texts_file,
-            tqdm(total=count, unit="text", desc="indexing", disable=None) as bar,
-        ):
-            for start in range(0, count, CHUNK):
+        with (scratch / TEXTS).open("w", encoding="utf-8", newline="\n") as texts_file:
+            for start in tracked(range(0, count, CHUNK), f"indexing, {CHUNK:,} texts at a time"):
                 chunk = corpus[start : start + CHUNK]
                 texts_file.writelines(f"{number}\t{text}\n" for number, text in chunk)
                 vectors.add(normalised(encode([text for _, text in chunk])))
-                bar.update(len(chunk))
         if ivf is not None:
             vectors = ivf_index(_stored(vectors), *ivf)
         try:

@@ -5,6 +5,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from multitask.utils.errors import UserError
+from multitask.utils.heartbeat import working
 from multitask.utils.optional import optional
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def serve(app: "Flask", listening: socket.socket, busy: Lock) -> None:
     # threads, because a browser opens unused connections, which would block a single thread
     port, handle = listening.getsockname()[1], listening.fileno()
     server: Any = make_server(ADDRESS, port, app, threaded=True, request_handler=Handler, fd=handle)
-    server.serve_forever()
+    with working(""):  # it waits for requests
+        server.serve_forever()
     server.handle_error = lambda *_: None  # connections that end because the server ends
     busy.acquire()

@@ -143,8 +143,8 @@ def test_other_bytes_are_no_utf_16(raw):
 
 def test_the_line_that_is_not_utf_8_is_named(tmp_path):
     (tmp_path / "x.txt").write_bytes(b"fine\r\rcaf\xe9\nfine\n")
-    message = f"{tmp_path}/x.txt, line 3: not UTF-8: save it as UTF-8"
-    assert refusal(read_lines, tmp_path / "x.txt") == message
+    message = f"{tmp_path}/x.txt, line 3: not UTF-8: save it as UTF-8 ("
+    assert refusal(read_lines, tmp_path / "x.txt").startswith(message)
     assert "x.txt: cannot be read: No such file" in refusal(read_lines, tmp_path / "no" / "x.txt")
 
 

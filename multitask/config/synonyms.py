@@ -1,0 +1,57 @@
+"""The names that other trainers, and the skeleton of CS224N, have for our config keys."""
+
+import re
+
+# a key, or a key with the value that is meant, and its other names
+SYNONYMS = {
+    "training.lr": "learning_rate base_lr encoder_lr max_lr",
+    "training.head_lr": "classifier_lr head_learning_rate",
+    "training.epochs": "num_epochs num_train_epochs max_epochs n_epochs nb_epochs",
+    "training.max_steps": "num_steps num_train_steps total_steps training_steps",
+    "training.warmup": "warmup_ratio warmup_steps warmup_proportion num_warmup_steps",
+    "training.weight_decay": "wd l2 l2_regularization",
+    "training.schedule": "scheduler lr_scheduler lr_scheduler_type lr_schedule",
+    "training.clip_norm": "max_grad_norm grad_clip gradient_clip_val clip_grad_norm grad_norm",
+    "training.eps": "adam_epsilon adam_eps",
+    "training.betas": "adam_beta1 adam_beta2",
+    "training.precision": "fp16 bf16 amp use_amp mixed_precision dtype",
+    "training.eval_steps": "eval_every evaluation_strategy eval_strategy logging_steps",
+    "training.eval_batch_size": "per_device_eval_batch_size dev_batch_size test_batch_size",
+    "training.checkpoint_steps": "save_steps save_every save_strategy",
+    "training.keep_checkpoints": "save_total_limit",
+    "training.trackers": "report_to use_wandb wandb logger",
+    "training.select": "metric_for_best_model load_best_model_at_end",
+    "training.sampler": "sampling task_sampling",
+    "defaults.early_stopping.patience": "patience early_stopping_patience",
+    "defaults.batch_size": "train_batch_size per_device_train_batch_size per_gpu_train_batch_size",
+    "defaults.accumulation": "gradient_accumulation_steps accumulate_grad_batches",
+    "defaults.max_length": "max_seq_length max_seq_len max_len seq_len maxlen",
+    "defaults.pooling": "pooler pooling_mode",
+    "defaults.max_rows": "max_train_samples",
+    "defaults.max_dev_rows": "max_eval_samples",
+    "encoder.name": "model model_name model_name_or_path pretrained_model_name_or_path bert_model "
+    "backbone pretrained_model base_model model_type",
+    "encoder.dropout": "hidden_dropout_prob dropout_prob dropout_rate attention_probs_dropout_prob",
+    "defaults.dropout": "hidden_dropout_prob dropout_prob dropout_rate classifier_dropout",
+    "encoder.freeze=true (heads alone; else leave it out)": "option fine_tune_mode freeze_bert "
+    "freeze_encoder finetune_mode",
+    "encoder.gradient_checkpointing": "use_gradient_checkpointing checkpointing",
+    "device=cuda (auto, the default, takes a GPU if there is one)": "use_gpu gpu cuda use_cuda",
+    "device=cpu": "no_cuda no_gpu use_cpu",
+    "seed": "random_seed random_state manual_seed",
+    "data_dir": "dataset dataset_dir data_path dataset_path",
+    "output_dir": "out_dir save_dir save_path log_dir logging_dir run_name filepath",
+    "init_from": "resume_from_checkpoint checkpoint load_from ckpt_path pretrained_path",
+}
+# such as the skeleton's `--para_train FILE`
+FILE = re.compile(r"(?P<task>[a-z0-9]+)_(?P<split>train|dev|test)(_file|_path)?")
+
+
+def keys_called(word: str) -> list[str]:
+    """Return the keys that others call ``word``; ``KEY=VALUE`` if the name says a value."""
+    word = word.lower().replace("-", "_")
+    keys = [key for key, words in SYNONYMS.items() if word in words.split()]
+    if not keys and (named := FILE.fullmatch(word)):
+        task = "qqp" if named["task"] == "para" else named["task"]
+        keys = [f"tasks.{task}.data.{named['split']}"]
+    return keys
