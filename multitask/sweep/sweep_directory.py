@@ -159,10 +159,8 @@ def error_line(log: Path, code: int) -> str:
             start, said = line, []
         elif line.strip():
             said.append(line.strip())
-    where = ""
-    if start and not said:
-        host = start.partition(" on ")[2].partition(": ")[0]
-        where = f", and nothing said on {host} ({log})"
+    host = start.partition(" on ")[2].partition(": ")[0]
+    where = f", and nothing said on {host} ({log})" if host and not said else ""
     if code < 0:
         return f"killed by signal {-code} ({signal.strsignal(-code)}){where}"
     errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
