@@ -75,7 +75,7 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-SchedulerParameters=sched_interval=5
+SchedulerParameters=sched_interval=2,batch_sched_delay=0,bf_interval=2
 SlurmdParameters=config_overrides
 ReturnToService=2
 MaxArraySize=5

@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -560,6 +561,7 @@ def test_jobs_go_on_after_kill_9_and_the_next_start_finds_them(jobs, cluster):
 def start_now(task: str) -> None:
     """Start a task that waits for its new start: SLURM makes it wait two minutes."""
     until(lambda: state_of(task) == "PENDING")
+    time.sleep(2)  # in the second of its end, SLURM would refuse to start it
     subprocess.run(["scontrol", "update", f"JobId={task}", "StartTime=now"], check=True)
 
 
@@ -589,10 +591,10 @@ def test_the_last_job_whose_time_is_over_is_queued_again_alone_and_goes_on(jobs,
 
 @pytest.mark.engines
 def test_a_preempted_job_saves_and_goes_on_when_there_is_room(jobs, cluster, capsys):
-    engine = engine_of(jobs, slurm={"constraint": "v100"})
+    engine = engine_of(jobs, cpus=8, slurm={"constraint": "v100"})  # all of n2
     engine.submit(jobs[:1])
     until(begun(jobs[0]))
-    urgent = ["--partition=high", "--exclusive", "--constraint=v100", "--output=/dev/null"]
+    urgent = ["--partition=high", "--cpus-per-task=8", "--constraint=v100", "--output=/dev/null"]
     command = ["sbatch", "--parsable", *urgent, "--wrap=sleep 300"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     until(lambda: "saved\n" in jobs[0].log.read_text() and state_of(done.stdout) == "RUNNING")
@@ -682,8 +684,7 @@ def test_jobs_of_a_site_with_a_banner_are_known_and_cancelled(jobs, cluster, mon
 def test_why_jobs_wait_is_said_and_another_engine_names_them(jobs, cluster, capsys):
     engine = engine_of(jobs, slurm={"begin": "now+1hour"})
     engine.submit(jobs)
-    engine.ended()
-    assert "BeginTime (3)" in capsys.readouterr().out
+    until(lambda: engine.ended() or "BeginTime (3)" in capsys.readouterr().out)
     load_engine("local", Settings(jobs[0].directory.parent))
     number = engine._tasks["a seed 1"].id.partition("_")[0]
     assert f"`scancel {number}`" in capsys.readouterr().out
