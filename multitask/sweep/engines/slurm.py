@@ -172,7 +172,9 @@ class Slurm:
         most, after = largest_array(), ""
         for start in range(0, len(jobs), most):
             part = jobs[start : start + most]
-            tasks = submit_array(part, self._directory, self._settings, self._setup, after)
+            tasks = submit_array(
+                part, self._directory, self._settings, setup=self._setup, after=after
+            )
             self._tasks |= tasks
             if self._settings.jobs:
                 after = f"afterany:{tasks[part[0].name].id.partition('_')[0]}"

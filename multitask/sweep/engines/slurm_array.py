@@ -50,13 +50,13 @@ run() {{
   log=$2
   shift 2
   echo "# start $(date -Iseconds) on $node:$(printf ' %q' "$@")" >>"$log"
-  lines=$(wc -c <"$log")
+  said=$(wc -c <"$log")
   trained=$(cat "$metrics" 2>/dev/null | wc -c)
   # the inner shell: what srun itself says is not the command's output
   srun --export=ALL --nodes=1 --ntasks=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" \\
     bash -c {inner} setup "$log" "$@"
   code=$?
-  if [ $code != 0 ] && [ "$(wc -c <"$log")" = "$lines" ]; then
+  if [ $code -gt 0 ] && [ $code -lt 128 ] && [ "$(wc -c <"$log")" = "$said" ]; then
     echo "exit code $code, and nothing said on $node, but" \\
       "$codes/$task.log: $(tail -n 2 "$codes/$task.log" | tr '\\n' ' ')" >>"$log"
   fi
@@ -113,7 +113,7 @@ class Task:
 
 
 def submit_array(
-    jobs: Sequence[Job], parent: Path, settings: Settings, setup: str, after: str = ""
+    jobs: Sequence[Job], parent: Path, settings: Settings, *, setup: str, after: str
 ) -> dict[str, Task]:
     """Submit jobs as an array, and return its tasks by name.
 
@@ -122,7 +122,7 @@ def submit_array(
         parent: the directory of all arrays.
         settings: what the engine was asked for.
         setup: lines of bash to run before each command.
-        after: the job that ends first.
+        after: a dependency on the array before it, such as ``afterany:4711``; empty: none.
 
     Raises:
         UserError: SLURM refuses it.
@@ -132,7 +132,7 @@ def submit_array(
     write_json(directory / "jobs.json", saved)
     script = directory / "script.sh"
     command = ["sbatch", "--parsable", *options_of(directory, len(jobs), settings, after)]
-    text = script_of(jobs, directory, settings, command, setup)
+    text = script_of(jobs, directory, settings, command=command, setup=setup)
     script.write_text(text, encoding="utf-8", errors="surrogateescape")
     sbatch([*command, str(script)], directory / "id")
     return dict(tasks_of(directory))
@@ -171,7 +171,7 @@ def options_of(directory: Path, count: int, settings: Settings, after: str) -> l
 
 
 def script_of(
-    jobs: Sequence[Job], directory: Path, settings: Settings, command: Sequence[str], setup: str
+    jobs: Sequence[Job], directory: Path, settings: Settings, *, command: Sequence[str], setup: str
 ) -> str:
     """Return the batch script of a job array: task N runs ``jobs[N]``."""
     return SCRIPT.format(
