@@ -115,7 +115,7 @@ class Slurm:
         codes = {}
         for name, task in list(self._tasks.items()):
             code = task.code()
-            if queued is not None and task.id in queued and code in STOPPED:
+            if code in STOPPED and (queued is None or task.id in queued):
                 code = None  # it ends, or SLURM has queued it again itself
             if code is None and queued is not None:
                 code = self._lost(name, task.id in queued)
@@ -124,7 +124,7 @@ class Slurm:
                 del self._tasks[name]
         # again: the signal may have come before the command started
         self._end([name for name in self._tasks if name in self._cancelled])
-        self._say_waiting(queued or {})
+        self._say_why(queued or {})
         self._next = time.monotonic() + POLL
         return codes
 
@@ -179,7 +179,7 @@ class Slurm:
             if self._settings.jobs:
                 after = f"afterany:{tasks[part[0].name].id.partition('_')[0]}"
 
-    def _say_waiting(self, queued: Mapping[str, str]) -> None:
+    def _say_why(self, queued: Mapping[str, str]) -> None:
         """Say once a minute why runs wait, but for the limit that the user has set."""
         reasons = Counter(queued.get(task.id, "") for task in self._tasks.values())
         for silent in ("", "None", "JobArrayTaskLimit"):
