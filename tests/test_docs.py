@@ -53,6 +53,7 @@ def desk(tmp_path: Path, course_files: Path, monkeypatch: pytest.MonkeyPatch) ->
     write_glue(tmp_path / "GLUE-DIR")
     (tmp_path / "DATA-DIR").mkdir()
     write_shared(tmp_path / "DATA-DIR")
+    (tmp_path / "cluster.sh").write_text("export WANDB_MODE=offline\n")
     (tmp_path / "mine.txt").write_text("a good film\na bad film\n")
     monkeypatch.chdir(tmp_path)
     # all of `serve` but the waiting, which tests/serve does
@@ -146,7 +147,7 @@ def needs_more(command: str) -> bool:
         " tune ": "optuna",
         "runs/tune": "optuna",  # reads what a search wrote
     }
-    if "--engine slurm" in command and not has_slurm():
+    if "--address " in command or ("--engine slurm" in command and not has_slurm()):
         return True
     return any(
         find_spec(package) is None

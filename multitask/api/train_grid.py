@@ -64,7 +64,7 @@ def train_grid(
         train, jobs = partial(probe_all, grid, output), 0
     else:
         train = partial(train_all, engine=engine, settings=settings, keep_weights=keep_weights)
-        jobs = settings.jobs
+        jobs = settings.slots
     before = os.environ.get(KERNELS_VARIABLE)
     try:
         sweep(grid, output, train, jobs=jobs)
@@ -78,7 +78,7 @@ def train_grid(
 def _check_probe_options(settings: Settings, engine: str, keep_weights: bool) -> None:
     """Raise UserError for an option that a probe grid does not have."""
     refused = {
-        "--jobs": settings.jobs > 1,
+        "--jobs": settings.slots > 1,
         "--engine": engine != "local",
         "--cpus-per-run": settings.cpus is not None,
         "--gpus-per-run": settings.gpus is not None,

@@ -1,6 +1,8 @@
 """Arguments that several commands have, and the checks of their values."""
 
 import argparse
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,13 @@ if TYPE_CHECKING:
     from multitask.config import Config
     from multitask.sweep.engines.base import Settings
 
+# the name of an option of sbatch; variables, as in `export=ALL,HOME=/tmp`, are not named so
+OPTION = re.compile("[a-z][a-z0-9-]*")
+# options of sbatch that need no value
+FLAGS = frozenset(
+    "contiguous exclusive get-user-env hold ignore-pbs no-kill no-requeue overcommit oversubscribe "
+    "propagate quiet reboot requeue resv-ports spread-job stepmgr use-min-nodes verbose".split()
+)
 CHANGES = "values of the run to change, such as data_dir=DIR"
 
 
@@ -78,15 +87,18 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("where the runs are trained (docs/ablations.md)")
     text = "this machine (local, the default), Ray or SLURM"
     group.add_argument("--engine", choices=tuple(ENGINES), default="local", help=text)
-    group.add_argument("--jobs", metavar="N", type=int, default=1, help="runs at once (default 1)")
+    text = "runs at once (default 1; a grid on SLURM: all)"
+    group.add_argument("--jobs", metavar="N", type=int, help=text)
     text = "CPU cores per run (default: an equal share)"
     group.add_argument("--cpus-per-run", metavar="N", type=int, help=text)
     text = "GPUs per run; 0.5: two runs share one (Ray)"
     group.add_argument("--gpus-per-run", metavar="F", type=float, help=text)
     text = "a Ray cluster, such as auto (default: a new one on this machine)"
     group.add_argument("--address", metavar="A", help=text)
-    text = "options of sbatch, such as partition=gpu,time=2:00:00"
-    group.add_argument("--slurm", metavar="KEY=VALUE,...", help=text)
+    text = "options of sbatch, such as partition=gpu,time=2:00:00; may be repeated"
+    group.add_argument("--slurm", metavar="KEY[=VALUE],...", action="append", help=text)
+    text = "lines of bash that SLURM's nodes run before each run (docs/clusters.md)"
+    group.add_argument("--slurm-setup", metavar="FILE", type=expand_home, help=text)
     text = "submit the runs to SLURM, write the table so far and end"
     group.add_argument("--detach", action="store_true", help=text)
 
@@ -98,8 +110,9 @@ def engine_settings(arguments: argparse.Namespace, directory: Path) -> "Settings
     """
     from multitask.sweep.engines.base import Settings
 
-    for option, engine in (("address", "ray"), ("slurm", "slurm"), ("detach", "slurm")):
-        if getattr(arguments, option) and arguments.engine != engine:
+    others = {"address": "ray", "slurm": "slurm", "slurm-setup": "slurm", "detach": "slurm"}
+    for option, engine in others.items():
+        if getattr(arguments, option.replace("-", "_")) and arguments.engine != engine:
             raise UserError(f"--{option}: only for --engine {engine}: leave it out")
     return Settings(
         directory,
@@ -107,28 +120,33 @@ def engine_settings(arguments: argparse.Namespace, directory: Path) -> "Settings
         cpus=arguments.cpus_per_run,
         gpus=arguments.gpus_per_run,
         address=arguments.address,
-        slurm=_options("--slurm", arguments.slurm),
+        slurm=_options("--slurm", arguments.slurm or ()),
+        slurm_setup=arguments.slurm_setup,
         detach=arguments.detach,
     )
 
 
-def _options(option: str, text: str | None) -> dict[str, str]:
-    """Read ``KEY=VALUE,...``; a part without ``=`` goes on with the value before it.
+def _options(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """Read ``KEY=VALUE,KEY,...``; an option without a value gets an empty text.
+
+    A value may have commas: a part that begins neither ``key=`` nor is an option that needs no
+    value goes on with the value before it. What is in double quotes is not divided.
 
     Raises UserError for a part without a key or a value.
     """
-    parts: list[str] = []
-    for part in text.split(",") if text else ():
-        if part and "=" not in part and parts:  # such as `mail-type=END,FAIL`
-            parts[-1] += f",{part}"
-        else:
-            parts.append(part)
-    options = {}
-    for part in parts:
-        key, _, value = part.partition("=")
-        if not (key and value):
-            raise UserError(f"{option}: expected KEY=VALUE,KEY=VALUE, not {part!r}")
-        options[key] = value
+    options: dict[str, str] = {}
+    for text in texts:
+        key = ""
+        for part in re.split(r',(?=(?:[^"]*"[^"]*")*[^"]*$)', text):
+            plain = part.replace('"', "")
+            name, equals, value = plain.partition("=")
+            if OPTION.fullmatch(name) and (value if equals else name in FLAGS):
+                key = name
+                options[key] = value
+            elif plain and not (equals and OPTION.fullmatch(name)) and options.get(key):
+                options[key] += f",{plain}"  # such as `mail-type=END,FAIL`
+            else:
+                raise UserError(f"{option}: expected KEY=VALUE,KEY=VALUE, not {part!r}")
     return options
 
 

@@ -13,7 +13,7 @@ from multitask.sweep.progress_bars import Progress
 from multitask.sweep.sweep_directory import Failure, Run, error_line, mean_score
 from multitask.utils.errors import TryAgain
 from multitask.utils.files import open_to_append
-from multitask.utils.names import KERNELS_VARIABLE, SWEEP_VARIABLE
+from multitask.utils.names import KERNELS_VARIABLE, MODULES_VARIABLE, SWEEP_VARIABLE
 from multitask.utils.owner import Busy, holder, owned
 from multitask.utils.signals import on_signal
 
@@ -114,7 +114,7 @@ class Pool:
 
     def fill(self) -> None:
         """Submit pending runs that are free, and drop those that other processes have finished."""
-        slots = len(self.pending) if self.engine.queues else self.settings.jobs - len(self.running)
+        slots = len(self.pending) if self.engine.queues else self.settings.slots - len(self.running)
         chosen: list[Attempt] = []
         held: list[Run] = []
         for attempt in self.pending:
@@ -272,7 +272,10 @@ def work(pool: Pool, refill: Callable[[], None] = lambda: None) -> None:
 
 
 def variables(directory: Path) -> dict[str, str]:
-    """Return the variables that all runs of the sweep in a directory have."""
-    kernels = os.environ.get(KERNELS_VARIABLE)
-    same = {KERNELS_VARIABLE: kernels} if kernels else {}
+    """Return the variables that all runs of the sweep in a directory have.
+
+    A node of a cluster may not get those of this process.
+    """
+    names = (KERNELS_VARIABLE, MODULES_VARIABLE)
+    same = {name: os.environ[name] for name in names if os.environ.get(name)}
     return {SWEEP_VARIABLE: directory.absolute().name, **same}

@@ -49,8 +49,7 @@ class Progress:
 
     def say(self, line: str) -> None:
         """Print a line on stdout, above the bars."""
-        with tqdm.external_write_mode():
-            print(line, flush=True)
+        say(line)
 
     def skipped(self, count: int) -> None:
         """Count runs that an earlier start has finished; they do not affect the time estimate."""
@@ -86,6 +85,12 @@ class Progress:
             bar.set_description_str(text, refresh=False)
             bar.n, bar.total = step, steps
             bar.refresh()
+
+
+def say(line: str) -> None:
+    """Print a line on stdout, above the bars that are shown."""
+    with tqdm.external_write_mode():
+        print(line, flush=True)
 
 
 def steps_done(run_dir: Path) -> tuple[int, int, float, float] | None:

@@ -149,13 +149,19 @@ def mean_score(run: Run) -> str:
 
 
 def error_line(log: Path, code: int) -> str:
-    """Say why the last start in a log ended: its error line, or else its last line."""
+    """Say why the last start in a log ended: its error line, or else its last line.
+
+    If it said nothing, name its host and the log.
+    """
+    start, said = "", list[str]()
+    for line in log.read_text(encoding="utf-8", errors="replace").split("\n"):
+        if line.startswith("# start "):
+            start, said = line, []
+        elif line.strip():
+            said.append(line.strip())
+    host = start.partition(" on ")[2].partition(": ")[0]
+    where = f", and nothing said on {host} ({log})" if host and not said else ""
     if code < 0:
-        return f"killed by signal {-code} ({signal.strsignal(-code)})"
-    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-    last_start: list[str] = []
-    for line in lines:
-        last_start = [] if line.startswith("# start ") else [*last_start, line.strip()]
-    said = [line for line in last_start if line]
+        return f"killed by signal {-code} ({signal.strsignal(-code)}){where}"
     errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
-    return [f"exit code {code}, and nothing said", *said, *errors][-1]
+    return [f"exit code {code}{where or ', and nothing said'}", *said, *errors][-1]

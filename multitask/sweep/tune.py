@@ -78,7 +78,7 @@ def _search(search: "Search", engine: str, settings: Settings, keep: bool) -> No
     total, output = search.space.file.trials, search.directory.path
     failed: list[Failure] = []
     stopped = False
-    with Progress(total, settings.jobs) as progress:
+    with Progress(total, settings.slots) as progress:
         progress.skipped(search.over)
         try:
             if search.over < total:
@@ -182,7 +182,7 @@ class Search:
             if name not in self.pool.running:
                 del self.stopping[number]
                 self._discard(number)
-        while self.asked < self.space.file.trials and self.pool.open < self.pool.settings.jobs:
+        while self.asked < self.space.file.trials and self.pool.open < self.pool.settings.slots:
             self.study.sampler = self._sampler(self.asked, 0)
             trial = self.study.ask()
             self.asked += 1

@@ -125,7 +125,7 @@ def _acquire(
                 raise
             raise UserError(
                 f"{directory}: its file system cannot lock files ({error.strerror}): mount it with "
-                "locks (docs/ablations.md), or choose a directory on another one"
+                "locks (docs/clusters.md), or choose a directory on another one"
             ) from error
 
 

@@ -50,8 +50,27 @@ def test_an_engines_options_are_read():
     assert (settings.jobs, settings.cpus, settings.gpus) == (3, 2, None)
     commas = settings_of("--engine", "slurm", "--slurm", "mail-type=END,FAIL,nodelist=n[1-2],n4")
     assert commas.slurm == {"mail-type": "END,FAIL", "nodelist": "n[1-2],n4"}
+    assert settings_of("--engine", "slurm").jobs is None  # all
     settings = settings_of("--engine", "ray", "--address", "auto", "--gpus-per-run", "0.5")
     assert (settings.address, settings.gpus) == ("auto", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        (["exclusive"], {"exclusive": ""}),
+        (["partition=gpu,exclusive,time=5"], {"partition": "gpu", "exclusive": "", "time": "5"}),
+        (["partition=a,b", "exclusive=user"], {"partition": "a,b", "exclusive": "user"}),
+        (["constraint=a,b,exclude=n[1,3],n7"], {"constraint": "a,b", "exclude": "n[1,3],n7"}),
+        (["export=ALL,HF_HOME=/x,account=a"], {"export": "ALL,HF_HOME=/x", "account": "a"}),
+        (['export="ALL,x=1",hold'], {"export": "ALL,x=1", "hold": ""}),
+        (['constraint="a,exclusive"'], {"constraint": "a,exclusive"}),
+        (["comment=a=b", "comment=c"], {"comment": "c"}),
+    ],
+)
+def test_options_of_sbatch_may_have_commas_or_no_value(given, options):
+    words = [word for text in given for word in ("--slurm", text)]
+    assert settings_of("--engine", "slurm", *words).slurm == options
 
 
 @pytest.mark.parametrize(
@@ -64,6 +83,8 @@ def test_an_engines_options_are_read():
         ("--gpus-per-run nan", "or a whole number, not nan"),
         ("--address auto", "--address: only for --engine ray: leave it out"),
         ("--engine ray --detach", "--detach: only for --engine slurm: leave it out"),
+        ("--slurm-setup f", "--slurm-setup: only for --engine slurm: leave it out"),
+        ("--engine slurm --slurm hold,user", "--slurm: expected KEY=VALUE,KEY=VALUE, not 'user'"),
         ("--engine slurm --slurm time", "--slurm: expected KEY=VALUE,KEY=VALUE, not 'time'"),
         ("--engine slurm --slurm a=b,", "--slurm: expected KEY=VALUE,KEY=VALUE, not ''"),
         ("--engine slurm --slurm time=,a=b", "--slurm: expected KEY=VALUE,KEY=VALUE, not 'time='"),

@@ -1,4 +1,4 @@
-"""SIGKILL for a sweep, one of its runs or a worker of Ray; SLURM queues runs again."""
+"""SIGKILL for a sweep, a run or a worker of Ray; SLURM queues runs again or preempts them."""
 
 import os
 import stat
@@ -67,6 +67,12 @@ def requeue() -> None:
         subprocess.run(["scontrol", "requeue", task], capture_output=True)
 
 
+def preempt() -> None:
+    """Submit a short job that needs both nodes, in the partition that comes first."""
+    job = ["--partition=high", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 3"]
+    subprocess.run(["sbatch", *job], capture_output=True, check=True)
+
+
 def hurry() -> None:
     """Let SLURM start waiting tasks now, not two minutes after they were queued again."""
     for task in queued():
@@ -76,8 +82,8 @@ def hurry() -> None:
 
 def strike(kind: str, sweep: subprocess.Popen[str], output: Path) -> bool:
     """Kill one process of a kind; return False if there is none now."""
-    if kind == "requeue":
-        requeue()
+    if kind in ("requeue", "preempt"):
+        requeue() if kind == "requeue" else preempt()
         return True
     if kind == "sweep":
         sweep.kill()

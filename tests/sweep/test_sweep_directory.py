@@ -21,6 +21,14 @@ def test_the_reason_of_a_failure_is_the_last_starts_error_line(log, code, line, 
     assert error_line(tmp_path / "x.log", code) == line
 
 
+@pytest.mark.parametrize("code", [2, -9])
+def test_a_start_that_said_nothing_is_found_by_its_host_and_its_log(code, tmp_path):
+    log = tmp_path / "x.log"
+    log.write_text("# start 1 on gpu-7: python\nwords\n# start 2 on gpu-8: python a: b\n\n")
+    line = error_line(log, code)
+    assert "gpu-8" in line and "gpu-7" not in line and str(log) in line and "a: b" not in line
+
+
 def a_run(directory):
     return Run("mean", 3, directory, config=None, arguments=())
 

@@ -44,20 +44,23 @@ class Settings:
 
     Attributes:
         directory: the sweep's directory, for the files of the engine, such as scripts and job ids.
-        jobs: the largest number of commands at once.
+        jobs: the largest number of commands at once; None: all in an engine with a queue, else one.
         cpus: CPU cores per command; None: the engine's default.
         gpus: GPUs per command, maybe a part of one; None: the engine's default.
         address: the Ray cluster; None: a new one on this machine.
-        slurm: the options of ``sbatch``, such as ``{"partition": "gpu", "time": "2:00:00"}``.
+        slurm: the options of ``sbatch``, such as ``{"partition": "gpu", "time": "2:00:00"}``; one
+            without a value has an empty text: ``{"exclusive": ""}``.
+        slurm_setup: a file with lines of bash that SLURM's nodes run before each command.
         detach: submit and do not wait (SLURM).
     """
 
     directory: Path
-    jobs: int = 1
+    jobs: int | None = None
     cpus: int | None = None
     gpus: float | None = None
     address: str | None = None
     slurm: Mapping[str, str] = field(default_factory=dict)
+    slurm_setup: str | os.PathLike[str] | None = None
     detach: bool = False
 
     def __post_init__(self) -> None:
@@ -69,6 +72,11 @@ class Settings:
         if gpus is not None and not (0 <= gpus <= 1 or (gpus > 1 and float(gpus).is_integer())):
             message = f"expected a part of one GPU such as 0.5, or a whole number, not {gpus:g}"
             raise UserError(f"--gpus-per-run: {message}")
+
+    @property
+    def slots(self) -> int:
+        """The number of commands at once in an engine without a queue."""
+        return self.jobs or 1
 
 
 class Engine(Protocol):
@@ -112,9 +120,16 @@ class Engine(Protocol):
 
 
 def load_engine(name: str, settings: Settings) -> Engine:
-    """Return an engine. Raises UserError if it is not installed or cannot run the jobs."""
+    """Return an engine. Raises UserError if it is not installed or cannot run the jobs.
+
+    Says what an earlier start has left in SLURM's queue, if this one is of another engine.
+    """
     from multitask.config.registry import imported  # here: `--help` reads the names alone
 
+    if name != "slurm":
+        from multitask.sweep.engines.slurm import say_left
+
+        say_left(settings.directory)
     engine: Engine = imported(ENGINES[name])(settings)
     return engine
 

@@ -29,7 +29,7 @@ class Local:
                 f"--gpus-per-run: this machine's GPUs are dealt out: list them in {DEVICES}, "
                 "such as 0,1"
             )
-        self._variables = threads(settings.cpus, settings.jobs)
+        self._variables = threads(settings.cpus, settings.slots)
         chosen = os.environ.get(DEVICES)
         self._devices = gpus() if chosen is None else visible_devices(chosen)
         self._device_of: dict[str, str] = {}

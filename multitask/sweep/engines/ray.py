@@ -109,7 +109,7 @@ class Ray:
 
         Raises UserError if no node is large enough, or a node does not see the sweep's directory.
         """
-        share = 1 if settings.address else max(1, cores() // settings.jobs)
+        share = 1 if settings.address else max(1, cores() // settings.slots)
         cpus = settings.cpus or share
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
         most = max(node["Resources"].get("GPU", 0) for node in nodes)

@@ -1,97 +1,62 @@
 """Run the commands on a SLURM cluster, with ``sbatch --array``, ``squeue`` and ``scancel``.
 
-Each ``submit`` makes one job array. Its files are in the sweep's directory, in ``slurm/N``:
-
-- ``script.sh``: what SLURM runs;
-- ``jobs.json``: the names and commands of the array's tasks, in their order;
-- ``id``: the job id. ``sbatch`` writes it, so that it is saved even if the sweep is killed then;
-- ``TASK.code``: the exit code of a task. The script writes it, so the cluster needs no accounting;
-- ``TASK.log``: what SLURM says about a task, for example that its time is over.
+Each ``submit`` makes a job array, or several: see ``slurm_array``.
 """
 
-import fcntl
-import shlex
+import os
+import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from multitask.sweep.engines.base import Job, Settings
-from multitask.utils.errors import UserError
-from multitask.utils.files import hold, read_json, write_json
+from multitask.sweep.engines.slurm_array import (
+    LEAD,
+    UNSEEN,
+    Task,
+    ask,
+    saved_tasks,
+    submit_array,
+)
+from multitask.sweep.progress_bars import say
+from multitask.utils.errors import TryAgain, UserError, one_line
+from multitask.utils.file_system import OWNER_LOCK
+from multitask.utils.files import read_bounded
+from multitask.utils.limits import JSON_BYTES
+from multitask.utils.owner import owned
 
 POLL = 5.0  # seconds between two questions to SLURM
 LATE = 60.0  # seconds until NFS shows a file that another machine has written
+TOLD = 60.0  # seconds between two lines that say why runs wait
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "srun")
-# options of sbatch that the script sets, and what to do instead
+# options of sbatch that the sweep sets or cannot work with, and what to do instead
 TAKEN = {
     "array": "give the number of runs at once with --jobs",
+    "clusters": "set the variable SLURM_CLUSTERS, which all commands of SLURM read",
     "cpus-per-task": "give it with --cpus-per-run",
     "open-mode": "leave it out",
     "output": "leave it out",
+    "test-only": "leave it out",
+    "wait": "leave it out: the sweep waits, unless you give --detach",
+    "wrap": "leave it out",
 }
-
-SCRIPT = """\
-#!/bin/bash
-{options}
-# `run LOG COMMAND` runs a command of the sweep and appends its output to LOG.
-run() {{
-  log=$1
-  shift
-  echo "# start $(date -Iseconds) on $(hostname):$(printf ' %q' "$@")" >>"$log"
-  # the inner shell: what srun itself says is not the command's output
-  srun --nodes=1 --ntasks=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" \\
-    bash -c 'exec "$@" >>"$0" 2>&1' "$log" "$@"
-}}
-
-codes={codes}
-rm -f "$codes/$SLURM_ARRAY_TASK_ID.code"
-export OMP_NUM_THREADS={threads}
-case $SLURM_ARRAY_TASK_ID in
-{cases}
-esac
-code=$?
-# 75: the state is saved, for example because the time is over. Go on later.
-if [ $code = 75 ] && scontrol requeue "$SLURM_JOB_ID"; then
-  exit $code
-fi
-echo $code >"$codes/$SLURM_ARRAY_TASK_ID.code"
-exit $code
-"""
-
-
-@dataclass(frozen=True)
-class Task:
-    """A task of a job array.
-
-    Attributes:
-        id: its name in SLURM, such as ``4711_0``.
-        command: the command.
-        file: the file with its exit code.
-    """
-
-    id: str
-    command: tuple[str, ...]
-    file: Path
-
-    def code(self) -> int | None:
-        """Return the exit code, below 0 for a signal; None if it is not written yet."""
-        try:
-            code = int(self.file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # not there, or half written
-            return None
-        return 128 - code if code > 128 else code
+SIGNAL = re.compile(r"(?:R:)?(?:SIG)?(?:TERM|INT|15|2)(?:@(\d+))?", re.IGNORECASE)
+# what a run ends with when SLURM asks for it: its state is saved, or it had none yet
+STOPPED = (TryAgain.exit_code, -signal.SIGTERM)
+# the exit code in SLURM's records if a node could not open a task's log
+NO_LOG = "0:53"
 
 
 class Slurm:
     """Tasks of SLURM job arrays. They go on when the sweep is killed.
 
-    A task that ends with 75 is queued again by its script, so ``ended`` returns it later.
+    A task that was stopped is queued again by its script or by SLURM: ``ended`` returns it later.
     """
 
     queues: ClassVar[bool] = True
@@ -105,22 +70,21 @@ class Slurm:
                 )
         if settings.gpus is not None:
             raise UserError("--gpus-per-run: SLURM deals out GPUs: use --slurm gres=gpu:1")
-        for name in settings.slurm:
-            if name in TAKEN:
-                raise UserError(f"--slurm {name}: the sweep sets this option: {TAKEN[name]}")
-        ids_in_queue()  # raises UserError
-        self._settings = settings
         self._directory = settings.directory.absolute() / "slurm"
+        check_options(settings.slurm)
+        check_path(self._directory)
+        self._setup = read_setup(settings.slurm_setup)
+        in_queue()  # raises UserError
+        self._settings = settings
         self._tasks: dict[str, Task] = {}
         self._missed: dict[str, float] = {}  # since when SLURM does not list a task without a code
         self._cancelled: set[str] = set()
         self._next = 0.0  # the clock of the next question
+        self._told = -TOLD  # the clock of the last line that said why runs wait
 
     def attach(self, jobs: Sequence[Job]) -> None:
         """Raises UserError if a job is in the queue with another command."""
-        saved = [pair for pair in saved_tasks(self._directory) if pair[1].code() is None]
-        queued = ids_in_queue() if saved else set()
-        left = {name: task for name, task in saved if task.id in queued}
+        left = left_in_queue(self._directory)
         for job in jobs:
             if job.name in left and left[job.name].command != job.command:
                 raise UserError(
@@ -131,11 +95,11 @@ class Slurm:
 
     def submit(self, jobs: Sequence[Job]) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        with hold(self._directory, wait=True):
+        lock = self._directory / OWNER_LOCK
+        with owned(lock, "submits to SLURM", waiting=_say_waiting):
             self.attach(jobs)  # another sweep may have submitted them since
             new = [job for job in jobs if job.name not in self._tasks]
-            if new:
-                self._tasks |= submit_array(new, self._directory, self._settings)
+            self._submit(new)
         for job in jobs:
             self._missed.pop(job.name, None)
             self._cancelled.discard(job.name)
@@ -145,12 +109,14 @@ class Slurm:
             return {}
         # before the codes are read: a task writes its code before it leaves the queue
         try:
-            queued = ids_in_queue()
+            queued = in_queue()
         except UserError:
             queued = None
         codes = {}
         for name, task in list(self._tasks.items()):
             code = task.code()
+            if code in STOPPED and (queued is None or task.id in queued):
+                code = None  # it ends, or SLURM has queued it again itself
             if code is None and queued is not None:
                 code = self._lost(name, task.id in queued)
             if code is not None:
@@ -158,6 +124,7 @@ class Slurm:
                 del self._tasks[name]
         # again: the signal may have come before the command started
         self._end([name for name in self._tasks if name in self._cancelled])
+        self._say_why(queued or {})
         self._next = time.monotonic() + POLL
         return codes
 
@@ -180,7 +147,47 @@ class Slurm:
         if name in self._cancelled:
             return -signal.SIGTERM
         now = time.monotonic()
-        return -signal.SIGKILL if now - self._missed.setdefault(name, now) > LATE else None
+        first = name not in self._missed
+        waits = now - self._missed.setdefault(name, now) <= LATE
+        if waits and not first:
+            return None
+        task = self._tasks[name]
+        record = record_of(task)
+        state, node = record.get("JobState", "lost"), record.get("NodeList", "an unknown node")
+        if record.get("ExitCode") in (f"{UNSEEN}:0", NO_LOG):
+            raise UserError(
+                f"--engine slurm: node {node} does not see {self._settings.directory.absolute()} "
+                f"or {Path.cwd()}: give an --output DIR that all nodes share and start there, too, "
+                f"or leave the node out with --slurm exclude={node}"
+            )
+        if state == "PREEMPTED":
+            return TryAgain.exit_code
+        if waits:
+            return None
+        say(f"{name}: SLURM's job {task.id} is {state} on {node}; {task.file.with_suffix('.log')}")
+        return -signal.SIGKILL
+
+    def _submit(self, jobs: Sequence[Job]) -> None:
+        """Submit jobs in as many arrays as SLURM needs; with ``jobs`` one array after the other."""
+        most, after = largest_array(), ""
+        for start in range(0, len(jobs), most):
+            part = jobs[start : start + most]
+            tasks = submit_array(
+                part, self._directory, self._settings, setup=self._setup, after=after
+            )
+            self._tasks |= tasks
+            if self._settings.jobs:
+                after = f"afterany:{tasks[part[0].name].id.partition('_')[0]}"
+
+    def _say_why(self, queued: Mapping[str, str]) -> None:
+        """Say once a minute why runs wait, but for the limit that the user has set."""
+        reasons = Counter(queued.get(task.id, "") for task in self._tasks.values())
+        for silent in ("", "None", "JobArrayTaskLimit"):
+            del reasons[silent]
+        if reasons and time.monotonic() - self._told >= TOLD:
+            self._told = time.monotonic()
+            why = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
+            say(f"waiting in SLURM's queue: {why}")
 
     def _end(self, names: Sequence[str]) -> None:
         """Take queued tasks out of the queue, and send running ones SIGTERM.
@@ -194,117 +201,122 @@ class Slurm:
             ask("scancel", "--state=RUNNING", "--signal=TERM", *ids)
 
 
-def submit_array(jobs: Sequence[Job], parent: Path, settings: Settings) -> dict[str, Task]:
-    """Submit jobs as an array, and return its tasks by name.
-
-    Raises UserError if SLURM refuses it.
-    """
-    directory = new_directory(parent)
-    saved = [{"name": job.name, "command": job.command} for job in jobs]
-    write_json(directory / "jobs.json", saved)
-    script = directory / "script.sh"
-    text = script_of(jobs, directory, settings)
-    script.write_text(text, encoding="utf-8", errors="surrogateescape")
-    sbatch(script)
-    return dict(tasks_of(directory))
-
-
-def new_directory(parent: Path) -> Path:
-    """Make the directory of the next array."""
-    number = 1 + max(map(number_of, parent.iterdir()), default=0)
-    while True:
-        directory = parent / str(number)
-        with suppress(FileExistsError):  # a sweep of another machine was faster
-            directory.mkdir()
-            return directory
-        number += 1
-
-
-def script_of(jobs: Sequence[Job], directory: Path, settings: Settings) -> str:
-    """Return the batch script of a job array: task N runs ``jobs[N]``."""
-    options = {
-        "job-name": settings.directory.absolute().name,
-        "array": f"0-{len(jobs) - 1}%{settings.jobs}",
-        "cpus-per-task": str(settings.cpus or 1),
-        "signal": "TERM@120",
-        "open-mode": "append",
-        "output": str(directory).replace("%", "%%") + "/%a.log",  # %a: the number of the task
-    }
-    chosen = {**options, **settings.slurm}
-    lines = [f"#SBATCH --{name}={shlex.quote(value)}" for name, value in chosen.items()]
-    return SCRIPT.format(
-        options="\n".join([*lines, "#SBATCH --requeue"]),
-        codes=shlex.quote(str(directory)),
-        threads=settings.cpus or '"${OMP_NUM_THREADS:-1}"',
-        cases="\n".join(case_of(number, job) for number, job in enumerate(jobs)),
-    )
-
-
-def case_of(number: int, job: Job) -> str:
-    """Return the lines of the script that run a job."""
-    variables = [f"export {name}={shlex.quote(text)}" for name, text in job.environment.items()]
-    command = f"run {shlex.quote(str(job.log.absolute()))} {shlex.join(job.command)}"
-    return "\n".join([f"{number})", *(f"  {line}" for line in (*variables, command)), "  ;;"])
-
-
-def sbatch(script: Path) -> None:
-    """Submit a script; its job id is then in the file ``id`` next to it.
-
-    Raises UserError if SLURM refuses it.
-    """
-    with script.with_name("id").open("wb") as file:
-        with suppress(OSError):  # a file system without locks
-            # `sbatch` inherits the lock, and releases it by its end: see `tasks_of`
-            fcntl.flock(file, fcntl.LOCK_EX)
-        command = ["sbatch", "--parsable", str(script)]
-        result = subprocess.run(
-            command, stdout=file, stderr=subprocess.PIPE, text=True, start_new_session=True
+def check_options(options: Mapping[str, str]) -> None:
+    """Raise UserError for options of ``sbatch`` with which runs would not work."""
+    for name in options:
+        if name in TAKEN:
+            raise UserError(f"--slurm {name}: the sweep sets this option: {TAKEN[name]}")
+    given = options.get("signal", f"TERM@{LEAD}")
+    match = SIGNAL.fullmatch(given)
+    if match is None:
+        raise UserError(f"--slurm signal={given}: a run saves its state on TERM: give TERM@SECONDS")
+    lead = int(match[1] or 60)  # the default of sbatch
+    limit = options.get("time") or os.environ.get("SBATCH_TIMELIMIT", "")
+    seconds = seconds_of(limit)
+    if seconds is not None and 0 < seconds <= lead:
+        raise UserError(
+            f"--slurm time={limit}: SLURM asks a run to save its state {lead} s before its time is "
+            "over: give a longer time, or a shorter lead with signal=TERM@SECONDS"
         )
-    if result.returncode:
-        said = " ".join(result.stderr.replace("sbatch: error: ", "").split())
-        raise UserError(f"--engine slurm: sbatch refuses {script}: {said}")
 
 
-def saved_tasks(directory: Path) -> Iterator[tuple[str, Task]]:
-    """Yield the tasks that were submitted, with their names; the newest last."""
-    for array in sorted(directory.glob("*"), key=number_of):
-        yield from tasks_of(array)
+def seconds_of(limit: str) -> int | None:
+    """Return a time limit of SLURM, such as ``2-12``, ``90``, ``1:30:00``; None for another text.
+
+    Without days the parts are minutes, minutes and seconds, or hours, minutes and seconds.
+    """
+    days, dash, rest = limit.rpartition("-")
+    parts = rest.split(":")
+    if not all(map(str.isdecimal, (*parts, days or "0"))) or len(parts) > 3:
+        return None
+    numbers = [int(part) for part in parts]
+    if not dash and len(numbers) < 3:
+        numbers = [0, *numbers]
+    hours, minutes, seconds = (*numbers, 0, 0)[:3]
+    return ((24 * int(days or 0) + hours) * 60 + minutes) * 60 + seconds
 
 
-def tasks_of(array: Path) -> list[tuple[str, Task]]:
-    """Return the tasks of an array, with their names; none if it was not submitted."""
-    file = array / "id"
+def check_path(directory: Path) -> None:
+    """Raise UserError for a path that SLURM cannot have in the name of a log."""
+    if re.search(r"[\\\x00-\x1f\x7f]", str(directory)):
+        raise UserError(
+            f"--engine slurm: SLURM reads a backslash or a line break in {str(directory.parent)!r} "
+            "as something else: give another --output DIR"
+        )
+
+
+def read_setup(file: str | os.PathLike[str] | None) -> str:
+    """Return the lines of a setup file. Raises UserError if bash cannot read them."""
+    if file is None:
+        return ""
     try:
-        with hold(file, wait=True):  # until the `sbatch` of a killed sweep has ended
-            job = file.read_text(encoding="utf-8").strip().partition(";")[0]
-        saved = read_json(array / "jobs.json")
-    except (OSError, ValueError):
-        return []
-    if not job:  # `sbatch` has failed
-        return []
-    return [
-        (each["name"], Task(f"{job}_{n}", tuple(each["command"]), array / f"{n}.code"))
-        for n, each in enumerate(saved)
-    ]
+        content = read_bounded(Path(file), JSON_BYTES).replace(b"\r\n", b"\n")
+    except OSError as error:
+        raise UserError(f"--slurm-setup {file}: {error.strerror}") from None
+    lines = content.decode("utf-8", "surrogateescape")
+    if re.search(r"^#SBATCH\b", lines, re.MULTILINE):
+        raise UserError(f"--slurm-setup {file}: give the options of #SBATCH with --slurm")
+    checked = subprocess.run(["bash", "-n"], input=content, capture_output=True)
+    if checked.returncode:
+        said = one_line(checked.stderr.decode(errors="replace"))
+        raise UserError(f"--slurm-setup {file}: bash cannot read it: {said}")
+    return lines
 
 
-def number_of(path: Path) -> int:
-    """Return the number of an array's directory; 0 for another name."""
-    return int(path.name) if path.name.isdecimal() else 0
+def largest_array() -> int:
+    """Return how many tasks an array may have; no limit if SLURM does not say it."""
+    said = ask("scontrol", "show", "config").stdout
+    limits = re.findall(r"^MaxArraySize\s*=\s*(\d+)|max_array_tasks=(\d+)", said, re.MULTILINE)
+    return min((int(size or tasks) for size, tasks in limits), default=sys.maxsize) or 1
 
 
-def ids_in_queue() -> set[str]:
-    """Return the ids of this user's queued and running tasks.
+def record_of(task: Task) -> dict[str, str]:
+    """Return what SLURM knows of a task, such as ``JobState``; nothing if it has forgotten it."""
+    said = ask("scontrol", "--oneliner", "show", "job", task.id).stdout
+    return dict(word.split("=", 1) for word in said.split() if "=" in word)
+
+
+def left_in_queue(directory: Path) -> dict[str, Task]:
+    """Return the tasks of earlier starts that run or wait, by name.
 
     Raises UserError if SLURM does not answer.
     """
-    result = ask("squeue", "--me", "--array", "--noheader", "--format=%i")
+    saved = [
+        (name, task) for name, task in saved_tasks(directory) if task.code() in (None, *STOPPED)
+    ]
+    queued = in_queue() if saved else {}
+    return {name: task for name, task in saved if task.id in queued}
+
+
+def say_left(output: Path) -> None:
+    """Say which runs of a sweep are in the queue, if it goes on with another engine."""
+    try:
+        left = left_in_queue(output.absolute() / "slurm")
+    except (UserError, OSError):  # SLURM is not here
+        return
+    if left:
+        arrays = sorted({task.id.partition("_")[0] for task in left.values()}, key=int)
+        say(
+            f"{len(left)} runs of an earlier start are in SLURM's queue, and are trained there if "
+            f"they are not finished by then: `scancel {' '.join(arrays)}` takes them out"
+        )
+
+
+def in_queue() -> dict[str, str]:
+    """Return this user's queued and running tasks by id, with the reason why a task waits.
+
+    Raises UserError if SLURM does not answer.
+    """
+    result = ask("squeue", "--me", "--array", "--noheader", "--format=%i|%T|%r")
     if result.returncode:
         said = " ".join(result.stderr.split())
         raise UserError(f"--engine slurm: squeue does not answer: {said}; try again later")
-    return set(result.stdout.split())
+    tasks = {}
+    for line in result.stdout.splitlines():
+        task, state, reason = (*line.strip().split("|", 2), "", "")[:3]
+        tasks[task] = reason if state == "PENDING" else ""
+    return tasks
 
 
-def ask(*command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of SLURM. A Ctrl-C does not reach it."""
-    return subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+def _say_waiting(name: str) -> None:
+    say(f"another process submits to SLURM ({name}): waiting for it")

@@ -106,7 +106,7 @@ def test_a_killed_run_is_submitted_again(engine, grid, monkeypatch):
     kill = grid.with_name("kill")
     kill.touch()
     monkeypatch.setenv("FAKE_KILL", str(kill))
-    process = background(grid, "--engine", engine)
+    process = background(grid, "--engine", engine, "--jobs", 1)
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said
     assert "a seed 1: killed by signal 9 (Killed); start 2 of 4 follows" in said
@@ -157,7 +157,8 @@ def test_grids_that_are_killed_at_random_end_complete(engine, tmp_path, tiny_enc
         pytest.skip("takes minutes: KILLS=20 asks for it")
     draw = random.Random(engine)
     queues = imported(ENGINES[engine]).queues
-    kinds = ["sweep", "run", *(["requeue"] if queues else []), *(["worker"] * (engine == "ray"))]
+    of_queue = ["requeue", "preempt"] if queues else []
+    kinds = ["sweep", "run", *of_queue, *(["worker"] * (engine == "ray"))]
     trained_grid.write_grid(tmp_path, tiny_encoder, course_files, epochs=20)
     trained_grid.train(tmp_path, "local", "whole")
     killed: Counter[str] = Counter()

@@ -1,22 +1,29 @@
 """The SLURM engine: its script and its saved files with stand-ins, then with a real SLURM.
 
-The tests marked ``engines`` need SLURM's node of tests/support/slurm.sh; ``make test-engines``.
+The tests marked ``engines`` need the two nodes of tests/support/slurm.sh; ``make test-engines``.
 """
 
+# Long: each fault of a cluster is tried with stand-ins, which CI has always, and on a real SLURM
+
+import errno
+import fcntl
 import multiprocessing
 import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from multitask.sweep import pool
 from multitask.sweep.engines import slurm
-from multitask.sweep.engines.base import Job, Settings
-from multitask.sweep.engines.slurm import Slurm
+from multitask.sweep.engines.base import Job, Settings, load_engine
+from multitask.sweep.engines.slurm import Slurm, seconds_of
+from multitask.sweep.sweep_directory import error_line
 from multitask.utils.errors import UserError
 from tests.support.engine_jobs import begun, job_of, let_end
 from tests.support.fake_sweep import ALL, background, starts, until
@@ -176,50 +183,299 @@ def test_queued_tasks_are_cancelled_and_running_ones_get_sigterm(jobs, programs)
     assert (programs / "calls").read_text().splitlines()[-1].endswith("--signal=TERM 7_2")
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"), [(0, 0), (2, 2), (-9, -9), (-10, -10), (75, None), (128, 128)]
-)
-def test_the_script_writes_log_and_code_or_queues_the_job_again(
-    code, expected, jobs, programs, tmp_path, monkeypatch
-):
+@pytest.fixture
+def srun(programs, tmp_path, monkeypatch) -> Path:
+    """A stand-in for srun that runs the command; SLURM can queue a task again."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    srun = tmp_path / "bin" / "srun"
-    srun.write_text('#!/bin/bash\nwhile [[ $1 == --* ]]; do shift; done\n"$@"\n')
+    file = tmp_path / "bin" / "srun"
+    file.write_text('#!/bin/bash\nwhile [[ $1 == --* ]]; do shift; done\n"$@"\n')
     (programs / "scontrol").touch()
+    return file
+
+
+def run_script(jobs: list[Job], task: int) -> None:
+    """Run the script of the first array as SLURM runs it for a task, the last of the array."""
+    script = code_file(jobs, task).with_name("script.sh")
+    variables = {"SLURM_ARRAY_JOB_ID": "4711", "SLURM_ARRAY_TASK_ID": str(task)}
+    # the last task has the array's own number
+    variables |= {"SLURM_JOB_ID": "4711", "SLURM_CPUS_PER_TASK": "3", "SLURMD_NODENAME": "n7"}
+    with code_file(jobs, task).with_suffix(".log").open("a") as log:
+        command = ["bash", script]
+        subprocess.run(command, env={**os.environ, **variables}, check=False, stderr=log)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(0, 0), (2, 2), (-9, -9), (-10, -10), (75, None), (-15, None), (128, 128)],
+)
+def test_the_script_writes_log_and_code_or_queues_its_task_again(
+    code, expected, jobs, programs, srun
+):
     let_end(jobs[1], code)
     engine = engine_of(jobs, cpus=3)
     engine.submit(jobs)
     code_file(jobs, 1).write_text("2\n")  # of an earlier start of the task
-    script = code_file(jobs, 1).with_name("script.sh")
-    task = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_JOB_ID": "9", "SLURM_CPUS_PER_TASK": "3"}
-    subprocess.run(["bash", script], env={**os.environ, **task}, check=False)
+    run_script(jobs, 1)
     assert engine._tasks["b seed 1"].code() == expected
     log = jobs[1].log.read_text()
     assert log.startswith("# start ") and "\nbegun a 'word' of b seed 1 3\n" in log
-    requeued = "scontrol requeue 9" in (programs / "calls").read_text()
-    assert requeued == (code == 75)
+    calls = (programs / "calls").read_text().splitlines()
+    # not the whole array
+    asked = [call for call in calls if call.startswith("scontrol requeue ")]
+    assert asked == (["scontrol requeue 4711_1"] if expected is None else [])
 
 
-def test_a_task_that_slurm_does_not_queue_again_has_ended_with_75(
-    jobs, programs, tmp_path, monkeypatch
-):
-    (tmp_path / "bin" / "srun").write_text("#!/bin/bash\nexit 75\n")
+def test_a_task_that_slurm_does_not_queue_again_has_ended_with_75(jobs, programs, srun):
+    srun.write_text("#!/bin/bash\nexit 75\n")
+    (programs / "scontrol").unlink()
     engine = engine_of(jobs)
     engine.submit(jobs)
-    script = code_file(jobs, 0).with_name("script.sh")
-    task = {"SLURM_ARRAY_TASK_ID": "0", "SLURM_JOB_ID": "9", "SLURM_CPUS_PER_TASK": "1"}
-    subprocess.run(["bash", script], env={**os.environ, **task}, check=False)
+    run_script(jobs, 0)
+    assert engine.ended() == {}  # it leaves the queue later, or SLURM has queued it again itself
+    (programs / "squeue").write_text("7_1\n7_2\n")
     assert engine.ended() == {"a seed 1": 75}
 
 
+def test_a_run_that_gets_no_further_is_failed_after_three_starts(jobs, programs, srun):
+    srun.write_text("#!/bin/bash\nexit 75\n")
+    metrics = jobs[0].directory / "metrics.jsonl"
+    jobs[0].directory.mkdir()
+    engine = engine_of(jobs)
+    engine.submit(jobs)
+    run_script(jobs, 0)
+    run_script(jobs, 0)
+    srun.write_text(f"#!/bin/bash\necho '{{}}' >>\"{metrics}\"\nexit 75\n")
+    run_script(jobs, 0)
+    srun.write_text("#!/bin/bash\nexit 75\n")
+    run_script(jobs, 0)
+    run_script(jobs, 0)
+    assert engine._tasks["a seed 1"].code() is None
+    run_script(jobs, 0)
+    code = engine._tasks["a seed 1"].code()
+    assert code == 2 and "three starts" in error_line(jobs[0].log, code)
+    assert (programs / "calls").read_text().count("scontrol requeue 4711_0") == 5
+
+
+def test_a_command_that_could_not_start_is_found_by_its_node_and_slurms_log(jobs, programs, srun):
+    srun.write_text("#!/bin/bash\necho 'execve(): no such file' >&2\nexit 2\n")
+    engine = engine_of(jobs)
+    engine.submit(jobs)
+    run_script(jobs, 2)
+    line = error_line(jobs[2].log, 2)
+    assert "n7" in line and str(code_file(jobs, 2).with_suffix(".log")) in line
+    assert "execve(): no such file" in line
+
+
+def test_setup_lines_run_before_each_command_and_may_wrap_it(jobs, programs, srun, tmp_path):
+    setup = tmp_path / "it's a setup"
+    setup.write_text('export OF_THE_JOB="a module"\r\necho loaded\nexec nice "$@"\n')
+    let_end(jobs[1])
+    engine_of(jobs, slurm_setup=setup).submit(jobs)
+    run_script(jobs, 1)
+    assert jobs[1].log.read_text().splitlines()[1:] == ["loaded", "begun a module 1"]
+
+
+def test_a_setup_that_ends_ends_the_run(jobs, programs, srun, tmp_path):
+    setup = tmp_path / "setup"
+    setup.write_text("set -e\nno-such-module\n")
+    let_end(jobs[1])
+    engine = engine_of(jobs, slurm_setup=setup)
+    engine.submit(jobs)
+    run_script(jobs, 1)
+    code = engine._tasks["b seed 1"].code()
+    assert code == 127 and "no-such-module" in error_line(jobs[1].log, code)
+
+
+@pytest.mark.parametrize("content", [None, "if true\n", "#SBATCH --account=x\n"])
+def test_a_setup_file_that_cannot_be_used_is_one_line(content, jobs, programs, tmp_path):
+    setup = tmp_path / "setup"
+    if content is not None:
+        setup.write_text(content)
+    with pytest.raises(UserError, match=r"^--slurm-setup .*") as caught:
+        engine_of(jobs, slurm_setup=setup)
+    assert str(setup) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def asked_of_sbatch(programs: Path) -> list[list[str]]:
+    """The options of each call of sbatch."""
+    calls = (programs / "calls").read_text().splitlines()
+    return [call.split(" --")[1:] for call in calls if call.startswith("sbatch ")]
+
+
 def test_options_of_the_user_replace_those_of_the_sweep(jobs, programs):
-    options = {"partition": "gpu", "signal": "TERM@600", "comment": "it's mine"}
+    options = {"partition": "gpu", "signal": "TERM@600", "comment": "it's mine", "exclusive": ""}
     engine_of(jobs, jobs=2, cpus=4, slurm=options).submit(jobs)
-    lines = code_file(jobs, 0).with_name("script.sh").read_text().splitlines()
-    lines = [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH ")]
-    assert {"--array=0-2%2", "--cpus-per-task=4", "--partition=gpu", "--requeue"} < set(lines)
-    assert {line for line in lines if line.startswith("--signal")} == {"--signal=TERM@600"}
-    assert "--open-mode=append" in lines
+    (given,) = asked_of_sbatch(programs)
+    given[-1] = given[-1].partition(" /")[0]  # the script
+    assert {"array=0-2%2", "cpus-per-task=4", "partition=gpu", "requeue", "exclusive"} < set(given)
+    assert {each for each in given if each.startswith("signal")} == {"signal=TERM@600"}
+    assert "open-mode=append" in given and "comment=it's mine" in given
+
+
+def test_without_jobs_all_runs_may_run_at_once(jobs, programs):
+    engine_of(jobs).submit(jobs)
+    assert "array=0-2" in asked_of_sbatch(programs)[0]
+
+
+@pytest.mark.parametrize("limit", ["MaxArraySize = 2", "MaxArraySize=9\nX=a,max_array_tasks=2,b"])
+def test_more_runs_than_an_array_may_have_are_several_arrays(limit, jobs, programs):
+    (programs / "scontrol").write_text(f"{limit}\n")
+    engine_of(jobs).submit(jobs)
+    first, second = asked_of_sbatch(programs)
+    assert "array=0-1" in first and "array=0-0" in second
+    assert not any("dependency" in option for option in second)
+
+
+def test_so_many_at_once_holds_over_several_arrays(jobs, programs):
+    (programs / "scontrol").write_text("MaxArraySize            = 1\n")
+    engine_of(jobs, jobs=1, slurm={"dependency": "afterok:3"}).submit(jobs)
+    options = [next(o for o in given if "dependency" in o) for given in asked_of_sbatch(programs)]
+    assert [option.partition(" /")[0] for option in options] == [
+        "dependency=afterok:3",
+        "dependency=afterok:3,afterany:7",
+        "dependency=afterok:3,afterany:7",
+    ]
+
+
+@pytest.mark.parametrize("said", ["Welcome to 7 nodes\n 42 users\n\n4711\n", "4711;cluster\nbye\n"])
+def test_the_job_id_is_found_among_lines_of_a_banner(said, jobs, programs):
+    (programs / "sbatch").write_text(said)
+    engine = engine_of(jobs)
+    engine.submit(jobs)
+    assert engine._tasks["b seed 1"].id == "4711_1"
+
+
+def test_without_a_job_id_sbatchs_words_are_in_the_error(jobs, programs):
+    (programs / "sbatch").write_text("Welcome to 7 nodes\nqueued for review\n")
+    engine = engine_of(jobs)
+    with pytest.raises(UserError, match="Welcome to 7 nodes queued for review"):
+        engine.submit(jobs)
+    assert engine.running() == []
+
+
+def test_variables_of_the_allocation_around_the_sweep_do_not_reach_the_runs(
+    jobs, programs, tmp_path, monkeypatch
+):
+    inside = ("SLURM_CPU_BIND", "SLURM_JOB_ID", "SLURM_EXPORT_ENV", "CUDA_VISIBLE_DEVICES", "PMI_X")
+    outside = ("SLURM_CONF", "SBATCH_ACCOUNT", "HF_HOME")
+    for name in (*inside, *outside, "SQUEUE_STATES"):
+        monkeypatch.setenv(name, "x")
+    program = tmp_path / "bin" / "sbatch"
+    program.write_text(f"#!/bin/bash\nenv >{tmp_path}/env\necho 7\n")
+    (tmp_path / "bin" / "squeue").write_text('#!/bin/bash\n[ ! "$SQUEUE_STATES" ]\n')
+    engine_of(jobs).submit(jobs)
+    names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
+    assert names.isdisjoint(inside) and names.issuperset(outside)
+
+
+@pytest.mark.parametrize("code", ["66:0", "0:53"])
+def test_a_node_that_does_not_see_the_directory_is_named_at_once(code, jobs, programs):
+    engine = engine_of(jobs)
+    engine.submit(jobs)
+    (programs / "squeue").write_text("7_0\n7_2\n")
+    (programs / "scontrol").write_text(f"JobState=FAILED ExitCode={code} NodeList=n2 X=\n")
+    with pytest.raises(UserError, match=r"node n2 does not see .*exclude=n2"):
+        engine.ended()
+
+
+def test_a_preempted_task_is_pending_and_not_lost(jobs, programs):
+    engine = engine_of(jobs)
+    engine.submit(jobs)
+    (programs / "squeue").write_text("7_0\n7_2\n")
+    (programs / "scontrol").write_text("JobState=PREEMPTED ExitCode=0:15 NodeList=n2\n")
+    assert engine.ended() == {"b seed 1": 75}
+
+
+@pytest.mark.parametrize("name", ["a\\b", "a\nb"])
+def test_a_path_that_slurm_would_change_is_refused(name, jobs, programs, tmp_path):
+    with pytest.raises(UserError, match="give another --output DIR"):
+        Slurm(Settings(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"),
+    [
+        ("2", 120),
+        ("1:30", 90),
+        ("1:2:3", 3723),
+        ("1-2", 93600),
+        ("0-0:2", 120),
+        ("1-0:0:5", 86405),
+        ("UNLIMITED", None),
+        ("", None),
+        ("1:2:3:4", None),
+    ],
+)
+def test_the_time_limits_of_slurm(limit, seconds):
+    assert seconds_of(limit) == seconds
+
+
+@pytest.mark.parametrize("more", [{}, {"signal": "TERM@900", "time": "0:15:00"}, {"signal": "15"}])
+def test_a_time_limit_within_the_signals_lead_is_refused(more, jobs, programs):
+    with pytest.raises(UserError, match=r"^--slurm time="):
+        engine_of(jobs, slurm={"time": "1", **more})
+    longer = {"time": "2:01", "signal": "TERM@30"} if more else {"time": "2:01"}
+    engine_of(jobs, slurm=longer)
+
+
+@pytest.mark.parametrize("signal", ["B:TERM@60", "USR1@60", "TERM@x"])
+def test_a_signal_on_which_no_run_saves_is_refused(signal, jobs, programs):
+    with pytest.raises(UserError, match=r"^--slurm signal="):
+        engine_of(jobs, slurm={"signal": signal})
+
+
+def test_why_runs_wait_is_said_once_a_minute(jobs, programs, monkeypatch, capsys):
+    engine = engine_of(jobs)
+    engine.submit(jobs)
+    reasons = "7_0|PENDING|Priority\n7_1|PENDING|Priority\n7_2|RUNNING|None\n6_1|PENDING|Held\n"
+    (programs / "squeue").write_text(reasons)
+    engine.ended()
+    engine.ended()
+    assert capsys.readouterr().out.count("Priority (2)") == 1
+    monkeypatch.setattr(slurm, "TOLD", 0.0)
+    engine.ended()
+    assert "Priority (2)" in capsys.readouterr().out
+    (programs / "squeue").write_text("7_0|PENDING|JobArrayTaskLimit\n7_1|RUNNING|None\n")
+    engine.ended()
+    assert capsys.readouterr().out == ""
+
+
+def test_a_sweep_that_goes_on_with_another_engine_names_its_jobs(jobs, programs, capsys):
+    engine_of(jobs).submit(jobs)
+    code_file(jobs, 0).write_text("0\n")
+    settings = Settings(jobs[0].directory.parent)
+    load_engine("local", settings)
+    said = capsys.readouterr().out
+    assert "2 runs" in said and "`scancel 7`" in said
+    (programs / "squeue").write_text("6_1\n")
+    load_engine("local", settings)
+    assert capsys.readouterr().out == ""
+
+
+def flock_of_nfs(handle, operation: int, flock=fcntl.flock) -> None:
+    """NFS gives an exclusive lock only on a file that is opened to write."""
+    number = handle if isinstance(handle, int) else handle.fileno()
+    access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
+    if operation & fcntl.LOCK_EX and access == os.O_RDONLY:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+    flock(handle, operation)
+
+
+def test_two_sweeps_submit_a_run_once_on_nfs(jobs, programs, tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", flock_of_nfs)
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.write_text(f"#!/bin/bash\necho sbatch >>'{programs}/calls'\nsleep 0.3\necho 7\n")
+    both = [forked(engine_of(jobs).submit, jobs) for _ in range(2)]
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
+    assert (programs / "calls").read_text().count("sbatch\n") == 1
+
+
+def test_the_packages_that_a_config_may_name_reach_the_runs(monkeypatch):
+    """A node may not get the variables of the sweep."""
+    monkeypatch.setenv("MULTITASK_MODULES", "mine")
+    assert pool.variables(Path("runs/g"))["MULTITASK_MODULES"] == "mine"
 
 
 @pytest.mark.parametrize("option", slurm.TAKEN)
@@ -267,7 +523,7 @@ def state_of(task: str) -> str:
 
 @pytest.mark.engines
 def test_jobs_run_one_at_a_time_and_their_codes_come_back(jobs, cluster):
-    engine = engine_of(jobs, slurm={"time": "5"})
+    engine = engine_of(jobs, jobs=1, slurm={"time": "5"})
     engine.submit(jobs)
     for job, code in zip(jobs, (2, -9, 0), strict=True):
         until(begun(job))
@@ -302,29 +558,142 @@ def test_jobs_go_on_after_kill_9_and_the_next_start_finds_them(jobs, cluster):
     assert third.running() == []
 
 
+def start_now(task: str) -> None:
+    """Start a task that waits for its new start: SLURM makes it wait two minutes."""
+    until(lambda: state_of(task) == "PENDING")
+    time.sleep(2)  # in the second of its end, SLURM would refuse to start it
+    subprocess.run(["scontrol", "update", f"JobId={task}", "StartTime=now"], check=True)
+
+
 @pytest.mark.engines
-def test_a_job_whose_time_is_over_is_queued_again_and_goes_on(jobs, cluster):
+def test_the_last_job_whose_time_is_over_is_queued_again_alone_and_goes_on(jobs, cluster):
     engine = engine_of(jobs)
-    engine.submit(jobs[:1])
-    until(begun(jobs[0]))
-    task = engine._tasks["a seed 1"].id
+    engine.submit(jobs)
+    for job in jobs:
+        until(begun(job))
+    task = engine._tasks["a seed 2"].id
     subprocess.run(["scancel", "--signal=TERM", task], check=True)  # as `--signal` does
     until(lambda: state_of(task) == "PENDING")
-    assert engine.ended() == {} and engine.running() == ["a seed 1"]
+    assert engine.ended() == {} and len(engine.running()) == 3
     second = engine_of(jobs)
     second.attach(jobs)
-    assert second.running() == ["a seed 1"]
-    # SLURM makes it wait two minutes
-    subprocess.run(["scontrol", "update", f"JobId={task}", "StartTime=now"], check=True)
+    assert second.running() == [job.name for job in jobs]
+    for job in jobs[:2]:
+        let_end(job)
+    assert codes_of(second, 2) == {job.name: 0 for job in jobs[:2]}
+    start_now(task)
+    until(begun(jobs[2], 2))
+    let_end(jobs[2])
+    assert codes_of(second, 1) == {"a seed 2": 0}
+    assert "\nsaved\n# start " in jobs[2].log.read_text()
+    assert [job.log.read_text().count("# start ") for job in jobs] == [1, 1, 2]
+
+
+@pytest.mark.engines
+def test_a_preempted_job_saves_and_goes_on_when_there_is_room(jobs, cluster, capsys):
+    engine = engine_of(jobs, cpus=8, slurm={"constraint": "v100"})  # all of n2
+    engine.submit(jobs[:1])
+    until(begun(jobs[0]))
+    urgent = ["--partition=high", "--cpus-per-task=8", "--constraint=v100", "--output=/dev/null"]
+    command = ["sbatch", "--parsable", *urgent, "--wrap=sleep 300"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    until(lambda: "saved\n" in jobs[0].log.read_text() and state_of(done.stdout) == "RUNNING")
+    assert engine.ended() == {} and engine.running() == ["a seed 1"]
+    subprocess.run(["scancel", done.stdout.strip()], check=True)
+    start_now(engine._tasks["a seed 1"].id)
     until(begun(jobs[0], 2))
     let_end(jobs[0])
-    assert codes_of(second, 1) == {"a seed 1": 0}
-    assert "\nsaved\n# start " in jobs[0].log.read_text()
+    assert codes_of(engine, 1) == {"a seed 1": 0}
+
+
+@pytest.mark.engines
+def test_a_directory_that_a_node_does_not_see_is_one_line(jobs, cluster):
+    if "SLURM_ONLY_N1" not in os.environ:
+        pytest.skip("the node n2 has no mounts of its own here")
+    output = Path(os.environ["SLURM_ONLY_N1"]) / "sweep"
+    output.mkdir()
+    hidden = [job_of(output, job.name) for job in jobs]
+    engine = Slurm(Settings(output, slurm={"exclude": "n1"}))
+    engine.submit(hidden)
+    with pytest.raises(UserError, match=r"node n2 does not see .*/sweep"):
+        codes_of(engine, 1)
+    engine = Slurm(Settings(output, slurm={"constraint": "a100"}))
+    engine.submit(hidden[:1])
+    let_end(hidden[0])
+    assert codes_of(engine, 1) == {"a seed 1": 0}
+
+
+@pytest.mark.engines
+def test_a_working_directory_that_a_node_does_not_see_is_one_line(jobs, cluster, monkeypatch):
+    if "SLURM_ONLY_N1" not in os.environ:
+        pytest.skip("the node n2 has no mounts of its own here")
+    here = Path(os.environ["SLURM_ONLY_N1"]) / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    engine = engine_of(jobs, slurm={"exclude": "n1"})
+    engine.submit(jobs[:1])
+    with pytest.raises(UserError, match=r"node n2 does not see .*/here"):
+        codes_of(engine, 1)
+
+
+@pytest.mark.engines
+def test_more_jobs_than_an_array_may_have_run_in_several(jobs, cluster):
+    more = [job_of(jobs[0].directory.parent, f"job {number}") for number in range(6)]
+    for job in more:
+        let_end(job)
+    engine = engine_of(jobs, jobs=3)
+    engine.submit(more)
+    assert len({task.id.partition("_")[0] for task in engine._tasks.values()}) == 2
+    assert codes_of(engine, 6) == {job.name: 0 for job in more}
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("by", ["variable", "option"])
+def test_runs_start_where_a_site_exports_nothing(by, jobs, cluster, monkeypatch, tmp_path):
+    monkeypatch.setenv("SLURM_CPU_BIND", "mask_cpu:0x40000000")  # of an allocation around the sweep
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    if by == "variable":
+        monkeypatch.setenv("SBATCH_EXPORT", "NONE")
+    setup = tmp_path / "setup"
+    setup.write_text("export OF_THE_JOB=$SLURM_CPU_BIND.$SLURM_JOB_PARTITION\n")
+    options = {"export": "NONE"} if by == "option" else {"constraint": "a100|v100"}
+    engine = engine_of(jobs, slurm=options, slurm_setup=setup)
+    let_end(jobs[0])
+    engine.submit(jobs[:1])
+    assert codes_of(engine, 1) == {"a seed 1": 0}
+    assert "0x40000000" not in jobs[0].log.read_text()
+
+
+@pytest.mark.engines
+def test_jobs_of_a_site_with_a_banner_are_known_and_cancelled(jobs, cluster, monkeypatch, tmp_path):
+    real = shutil.which("sbatch")
+    wrapper = tmp_path / "bin" / "sbatch"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/bash\necho "Welcome!"; echo "--> 2 nodes"\n{real} "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+    engine = engine_of(jobs, slurm={"begin": "now+1hour"})
+    engine.submit(jobs)
+    ids = [task.id for task in engine._tasks.values()]
+    assert [state_of(task) for task in ids] == ["PENDING"] * 3
+    engine.cancel(engine.running())
+    assert codes_of(engine, 3) == {job.name: -15 for job in jobs}
+
+
+@pytest.mark.engines
+def test_why_jobs_wait_is_said_and_another_engine_names_them(jobs, cluster, capsys):
+    engine = engine_of(jobs, slurm={"begin": "now+1hour"})
+    engine.submit(jobs)
+    until(lambda: engine.ended() or "BeginTime (3)" in capsys.readouterr().out)
+    load_engine("local", Settings(jobs[0].directory.parent))
+    number = engine._tasks["a seed 1"].id.partition("_")[0]
+    assert f"`scancel {number}`" in capsys.readouterr().out
+    subprocess.run(["scancel", number], check=True)
 
 
 @pytest.mark.engines
 def test_cancelled_jobs_save_and_are_not_queued_again(jobs, cluster):
-    engine = engine_of(jobs)
+    engine = engine_of(jobs, jobs=1)
     engine.submit(jobs)
     until(begun(jobs[0]))
     engine.cancel(engine.running())
