@@ -132,7 +132,7 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
         if classifies:
             exported += output.logits
         else:
-            masks = inputs["attention_mask"].bool()
+            masks = inputs.get("attention_mask", torch.ones_like(inputs["input_ids"])).bool()
             exported += [v[m] for v, m in zip(output.last_hidden_state, masks, strict=True)]
     if classifies:
         expected = list(parts.head.classifier_scores(parts.scores(rows)).reshape(len(rows), -1))
