@@ -176,7 +176,7 @@ def test_the_module_that_onnx_is_made_of_gives_the_same_scores(runs):
                 continue
             rows = [(row if isinstance(row, tuple) else (row,)) for row in texts_of(loaded, task)]
             rows = [row[:1] for row in rows] if parts.embeds else rows
-            (inputs,) = feeds(parts, rows)
+            (inputs,) = feeds(parts, parts.task_tokenizer(), rows)
             scores = PlainTask(parts).eval()(*map(torch.from_numpy, inputs.values()))
             wanted = (
                 parts.vectors([text for (text,) in rows]) if parts.embeds else parts.scores(rows)

@@ -50,10 +50,9 @@ def run(arguments: argparse.Namespace) -> None:
         max_length=search_quality.MAX_LENGTH,
     )
     seen = {}
-    if vectors.run is not None:
-        with contextlib.suppress(UserError):  # the data of the run may be elsewhere
-            parts = zip(("trained_on", "selected"), vectors.known_rows(), strict=True)
-            seen = {name: search_quality.known_pairs(questions, rows) for name, rows in parts}
+    with contextlib.suppress(UserError):  # the data of the run may be elsewhere
+        known = [search_quality.known_pairs(questions, find) for find in vectors.pair_finders()]
+        seen = dict(zip(("trained_on", "selected"), known, strict=False))
     output = arguments.output or vectors.scores_directory
     replaced = output / "search.json", ("gold_pairs_known", "pairs_file"), ("search.md",)
     check_replaced(*replaced)

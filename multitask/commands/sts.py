@@ -66,15 +66,10 @@ def run(arguments: argparse.Namespace) -> None:
     )
     source = vectors.weights()
     _check_others(source, others)
-    training, selecting = vectors.known_rows()
+    finders = vectors.pair_finders()
     output = arguments.output or vectors.scores_directory
     _check_output(output)
-    entries = score_suites(
-        suites,
-        lambda texts: vectors.encode(texts, "sentences"),
-        None if vectors.run is None else training,
-        selecting,
-    )
+    entries = score_suites(suites, lambda texts: vectors.encode(texts, "sentences"), *finders)
     report: StsReport = {
         **vectors.facts(),
         "average": {

@@ -136,9 +136,11 @@ class DataConfig(Strict):
     without `labels` their names are the numbers from 0. `false`: a list of 0 and 1 has the classes
     0 and 1. Default: a column that seems to hold vectors is refused."""
 
-    tag_scheme: Literal["IOB2", "IOB1", "IOE2", "IOE1", "IOBES", "BILOU"] = "IOB2"
+    tag_scheme: Literal["IOB2", "IOB1", "IOE2", "IOE1", "IOBES", "BILOU", "repair"] = "IOB2"
     """How the tags of words mark entities. Tags that the scheme cannot produce, such as those of
-    CoNLL-2003 (IOB1) in IOB2, are an error. Predicted tags that break it mark no entity."""
+    CoNLL-2003 (IOB1) in IOB2, are an error. Predicted tags that break it mark no entity. `repair`
+    changes such tags of the data, as the first of IOB2, IOE2, IOBES and BILOU that has all tags
+    demands, and says how many: in IOB2 an `I-` without a `B-` before it becomes `B-`."""
 
     label_range: list[float] | None = None
     """Lowest and highest value of a numeric label, such as `[0, 5]`."""

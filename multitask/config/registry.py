@@ -148,8 +148,10 @@ SUPPLIED: dict[str, tuple[str, ...]] = {
 
 def _allowed(name: str) -> bool:
     """Return True for a ``module:Class`` in a package that ``--allow-module`` names."""
+    module, _, attribute = name.partition(":")
+    package, *inner = module.split(".")
     packages = os.environ.get(MODULES_VARIABLE, "").split(",")
-    return ":" in name and name.partition(":")[0].partition(".")[0] in packages
+    return package in packages and all(map(str.isidentifier, (package, *inner, attribute)))
 
 
 def check_name(kind: str, name: str) -> None:
@@ -181,7 +183,7 @@ def imported(reference: str) -> Any:
         return getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
         raise UserError(f"{reference}: no module {error.name!r}: is it installed?") from error
-    except AttributeError as error:
+    except (AttributeError, ImportError, SyntaxError) as error:
         raise UserError(f"{reference}: {reason_of(error)}") from error
 
 

@@ -35,6 +35,7 @@ from multitask.tasks.label_reader import (
 )
 from multitask.tasks.label_vectors import classes_in
 from multitask.tasks.rows import Rows
+from multitask.tasks.token_classification import REPAIR, scheme_of, tags_of_repairs
 from multitask.utils import limits
 from multitask.utils.errors import UserError, warn
 
@@ -79,11 +80,15 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
         what = f"{data.label!r} has {len(names):,} different labels"
         message = f"{what}, and a task has at most {limits.CLASSES:,} classes: name another column"
         raise config.error((*path, "label"), message)
+    scheme = scheme_of(names, data.tag_scheme)
     with config.errors_at((*path, "labels")):
-        task_type.check_classes(names, data.tag_scheme)
+        task_type.check_classes(names, scheme)
+    if task_type.per_word and data.tag_scheme == REPAIR and data.labels is None:
+        mapping = {**mapping, **{tag: tag for tag in tags_of_repairs(names, scheme)}}
+        names = tuple(mapping.values())
     ids = {value: names.index(name) for value, name in mapping.items()}
     ordered = data.ordered or resolve("head", config.tasks[task].head.name).ordered
-    return LabelReader(task_type, ids, names, scheme=data.tag_scheme, ordered=ordered)
+    return LabelReader(task_type, ids, names, scheme=scheme, ordered=ordered)
 
 
 def _check_keys(config: Config, task: str, task_type: TaskType) -> None:

@@ -6,7 +6,7 @@ that the tokenizer drops make no difference. The texts alone tell where two task
 different lengths.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config
-from multitask.data.tokenize import Split, Tokens
+from multitask.config.registry import input_type
+from multitask.data.tokenize import Split, Tokens, tokenize
 from multitask.tasks.rows import Rows
 
 Key = tuple[Hashable, ...]
@@ -80,6 +81,12 @@ def encoded_keys(split: Split, special: Collection[int]) -> list[tuple[bytes, ..
     return id_keys(split.tokens, len(split.rows.texts[0]), special)
 
 
+def row_keys(split: Split, special: Collection[int]) -> list[tuple[Key, Key]]:
+    """Return the two keys of each row, by token ids and by texts: equal rows share one of them."""
+    texts = map(row_key, split.rows.texts)
+    return list(zip(encoded_keys(split, special), texts, strict=True))
+
+
 def in_training(
     config: Config, splits: Mapping[str, Mapping[str, Split]], special: Collection[int]
 ) -> dict[str, dict[str, Seen]]:
@@ -87,9 +94,7 @@ def in_training(
 
     @cache
     def keys(task: str, name: str) -> list[tuple[Key, Key]]:
-        split = splits[task][name]
-        texts = map(row_key, split.rows.texts)
-        return list(zip(encoded_keys(split, special), texts, strict=True))
+        return row_keys(splits[task][name], special)
 
     @cache
     def trained(task: str, size: int) -> set[Key]:
@@ -140,11 +145,23 @@ def parts_of(keys: Iterable[Key], size: int) -> set[Key]:
     return {part for key in keys for part in combinations(key, size)}
 
 
-def text_sets(train: Iterable[Rows], size: int) -> set[Key]:
-    """Return ``parts_of`` some rows, by their texts alone."""
-    return parts_of((row_key(texts) for rows in train for texts in rows.texts), size)
+def pair_finder(
+    splits: Iterable[Split], tokenizer: Any, max_length: int
+) -> Callable[[Rows], np.ndarray]:
+    """Return a function that tells which pairs are in the rows of ``splits``: bool [N].
 
+    It compares by the keys of ``in_training``; each text of a pair is cut at ``max_length`` tokens.
+    """
+    special = separators(tokenizer)
+    known = {key for split in splits for row in row_keys(split, special) for key in row}
+    known = parts_of(known, 2)
 
-def seen_rows(rows: Rows, seen: set[Key]) -> np.ndarray:
-    """Return True for each row whose key is in ``seen`` (from ``text_sets``): bool [N]."""
-    return np.array([row_key(texts) in seen for texts in rows.texts], dtype=bool)
+    def are_known(rows: Rows) -> np.ndarray:
+        if not rows.texts or not known:
+            return np.zeros(len(rows), dtype=bool)
+        arrange = input_type("siamese").arrange
+        tokens = tokenize(rows, tokenizer, max_length=max_length, arrange=arrange)
+        keys = row_keys(Split(rows, tokens), special)
+        return np.array([not known.isdisjoint(row) for row in keys])
+
+    return are_known

@@ -1,5 +1,6 @@
 """Rows of sequence tagging: words with one tag each, and the tokens of the words."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from copy import copy
@@ -27,11 +28,12 @@ from multitask.data.tokenize import Tokens
 from multitask.tasks.label_reader import LabelReader, canonical
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.rows import Rows
-from multitask.tasks.token_classification import OUTSIDE, SCHEMES, breaks
+from multitask.tasks.token_classification import OUTSIDE, REPAIR, SCHEMES, breaks, repaired
 from multitask.utils.errors import UserError, warn
 
 FEW = 0.01  # share of the rows with entities that may break the scheme
 SHOWN = 10  # rows that a message lists
+REPAIRED = f"`tag_scheme: {REPAIR}`, which changes and counts the tags that break the scheme"
 
 
 def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
@@ -39,7 +41,8 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
 
     ``labels`` has the tag ids, int64 [N, longest], with -1 after a row's last word. A test split
     may have no tags. Raises UserError with file and row if the words are not a list, the list is
-    empty, the numbers of words and tags differ, a tag is unknown, or the tags break the scheme.
+    empty, the numbers of words and tags differ, a tag is unknown, or the tags break the scheme and
+    are not to be repaired.
     """
     rows = _read(config, task, split, reader)
     if rows.labels is None:
@@ -47,7 +50,10 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
     missing = rows.labels[:, 0] < 0
     if split == "test" and missing.any():
         return replace(rows, labels=None)  # a test split to predict
-    _check_scheme(config, task, split, rows=rows, reader=reader)
+    if config.tasks[task].data.tag_scheme == REPAIR:
+        rows = _repaired(config, task, rows, reader)
+    else:
+        _check_scheme(config, task, split, rows=rows, reader=reader)
     return without(missing, rows, "tags")
 
 
@@ -82,6 +88,32 @@ def _read(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
     return replace(rows, labels=labels)
 
 
+def _repaired(config: Config, task: str, rows: Rows, reader: LabelReader) -> Rows:
+    """Repair the rows whose tags break the scheme; a warning says what was changed."""
+    labels, scheme = rows.gold.copy(), reader.scheme
+    broken = np.flatnonzero(breaks(labels, reader.names, scheme).any(axis=1))
+    changes: Counter[str] = Counter()
+    for row in broken:
+        tags = [reader.names[tag] for tag in labels[row] if tag >= 0]
+        for place, (old, new) in enumerate(zip(tags, repaired(tags, scheme), strict=True)):
+            if new not in reader.names:
+                message = f"{old} of {rows.source}, row {row + 1}, is to become {new}: name it too"
+                raise config.error(("tasks", task, "data", "labels"), message)
+            labels[row, place] = reader.names.index(new)
+            changes[f"{old} -> {new}"] += old != new
+    if len(broken):
+        kinds = ", ".join(f"{change}: {count:,}" for change, count in (+changes).most_common(SHOWN))
+        what = f"{changes.total():,} tags in {len(broken):,} of {len(rows):,} rows were repaired"
+        warn(f"{rows.source}: {what} to fit {scheme} ({kinds}; {_row_numbers(broken)})")
+    return replace(rows, labels=labels)
+
+
+def _row_numbers(rows: np.ndarray) -> str:
+    """List the first rows, counted from 1."""
+    shown = ", ".join(str(row + 1) for row in rows[:SHOWN])
+    return f"rows {shown}" + ", ..." * (len(rows) > SHOWN)
+
+
 def _check_scheme(
     config: Config, task: str, split: str, *, rows: Rows, reader: LabelReader
 ) -> None:
@@ -97,7 +129,6 @@ def _check_scheme(
     first, place = broken[0], int(places[broken[0]].argmax())
     tags = [reader.names[tag] for tag in rows.gold[first] if tag >= 0]
     shown = " ".join(tags[max(0, place - 2) : place + 2])
-    listed = ", ".join(str(row + 1) for row in broken[:SHOWN]) + ", ..." * (len(broken) > SHOWN)
     count = f"{len(broken):,} of {len(rows):,} rows, such as row {first + 1} (id {rows.ids[first]})"
     what = f"{rows.source}: {scheme} cannot produce the tags of {count}: {shown}."
     every = [rows.gold, *_labels_of_other_splits(config, task, split, reader)]
@@ -110,14 +141,16 @@ def _check_scheme(
     if counts[best[0]] == 0:
         message = f"{what} All tags of the task fit {' and '.join(best)}: set {advice}"
     elif scheme not in best:
-        left = f"{counts[best[0]]:,} rows: set {advice}, and mend those rows"
+        left = f"{counts[best[0]]:,} rows: set {advice}, and mend those rows, or set {REPAIRED}"
         message = f"{what} No scheme fits all tags; {' and '.join(best)} fits all but {left}"
     else:
         with_entities = (rows.gold >= 0) & (rows.gold != reader.names.index(OUTSIDE))
         if len(broken) <= FEW * with_entities.any(axis=1).sum():
-            warn(f"{what} Tags that break the scheme mark no entity (rows {listed})")
+            left = f"mark no entity ({_row_numbers(broken)})"
+            warn(f"{what} Tags that break the scheme {left}: set {REPAIRED}")
             return
-        message = f"{what} No scheme fits all tags: mend these rows or leave them out: {listed}"
+        rest = f"mend these rows, leave them out, or set {REPAIRED}: {_row_numbers(broken)}"
+        message = f"{what} No scheme fits all tags: {rest}"
     raise config.error(("tasks", task, "data", "tag_scheme"), message)
 
 

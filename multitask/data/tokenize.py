@@ -338,7 +338,11 @@ def _key(sides: Sides, tokenizer: Any, settings: Sequence[Any]) -> str:
     backend = tokenizer.backend_tokenizer
     backend.no_padding(), backend.no_truncation()  # not part of the key: each call sets them
     digest = hashlib.sha256(backend.to_str().encode())
-    digest.update(json.dumps([[tokenizer.model_input_names, *settings], sides]).encode())
+    digest.update(
+        json.dumps(
+            [[tokenizer.model_input_names, tokenizer.truncation_side, *settings], sides]
+        ).encode()
+    )
     return digest.hexdigest()[:32]
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,17 @@ from multitask.config import Choice, load_run_config
 from multitask.config.prepare_run_directory import check_encoder
 from multitask.config.registry import KINDS, build, resolve
 from multitask.config.run_directory import open_run
-from multitask.data.splits import load_splits
+from multitask.data.overlap import pair_finder
+from multitask.data.splits import load_splits, tokenized
+from multitask.data.tokenize import Split, default_cache
 from multitask.inference.analysis.sts_by_layer import layer_vectors
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scorer
+from multitask.inference.sts_scores import Find
 from multitask.models.multitask_model import MultiTaskModel, TaskModule
 from multitask.models.pretrained import load_encoder_and_tokenizer
 from multitask.reporting.sts_json import VectorFacts
 from multitask.tasks.metrics import joint_tasks
-from multitask.tasks.rows import Rows
 from multitask.utils.device import pick_device
 from multitask.utils.errors import UserError
 from multitask.utils.versions import command_line, git_revision
@@ -108,27 +110,38 @@ class Vectors:
         """Name the weights, such as ``runs/sts, task sts``."""
         return f"{self.source}, task {self.task}" if self.task else self.source
 
-    def known_rows(self) -> tuple[list[Rows], list[Rows]]:
+    def known_rows(self) -> tuple[list[Split], list[Split]]:
         """Return the run's training rows (with the holdout), and the dev rows that select weights.
 
         An encoder has neither. Raises UserError if the files no longer exist.
         """
         if self.run is None:
             return [], []
-        config = self.run.config
-        tokenizer = self.run.tokenizer
-        splits, _ = load_splits(config, self.run.readers, lambda: tokenizer)
-        trained = [splits[task] for task in config.trained_tasks()]
-        seen = [parts[name] for parts in trained for name in ("train", "holdout") if name in parts]
+        config, readers, tokenizer = self.run.config, self.run.readers, self.run.tokenizer
+        cache = default_cache() / "tokens"
+        rows, _ = load_splits(config, readers, lambda: tokenizer)
+
+        def splits(tasks: Iterable[str], *names: str) -> list[Split]:
+            how: dict[str, Any] = {"tokenizer": tokenizer, "cache": cache}
+            parts = [(task, rows[task][n]) for task in tasks for n in names if n in rows[task]]
+            return [tokenized(config, t, part, reader=readers[t], **how) for t, part in parts]
+
+        seen = splits(config.trained_tasks(), "train", "holdout")
         if config.training.holdout:
             return seen, []
-        kinds = {task: self.run.readers[task].task_type for task in config.trained_tasks()}
+        kinds = {task: readers[task].task_type for task in config.trained_tasks()}
         select = config.training.select
         if select == "per_task":
             selecting = [config.selecting_tasks()[str(self.task)]]
         else:
-            selecting = [select] if select in splits else joint_tasks(kinds)
-        return seen, [splits[task]["dev"] for task in selecting]
+            selecting = [select] if select in rows else joint_tasks(kinds)
+        return seen, splits(selecting, "dev")
+
+    def pair_finders(self) -> list[Find]:
+        """Return functions that find pairs in each of ``known_rows``; none for an encoder."""
+        tokenizer, length = self.scorer.tokenizer, self.max_length
+        known = () if self.run is None else self.known_rows()
+        return [pair_finder(splits, tokenizer, length) for splits in known]
 
 
 def open_vectors(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from multitask.data.overlap import seen_rows, text_sets
 from multitask.data.sts_suites import Suite
 from multitask.inference.similarity import alignment, cosines, mean_cosine, uniformity
 from multitask.reporting.sts_json import (
@@ -22,6 +21,7 @@ from multitask.tasks.regression import correlation
 from multitask.tasks.rows import Rows
 
 Encode = Callable[[Sequence[str]], np.ndarray]
+Find = Callable[[Rows], np.ndarray]  # pairs -> True for those that are known, bool [N]
 # gold scores above this make a positive pair (Gao et al. 2021)
 POSITIVE = 4.0
 
@@ -29,16 +29,16 @@ POSITIVE = 4.0
 def score_suites(
     suites: Mapping[str, Suite],
     encode: Encode,
-    training: Iterable[Rows] | None = None,
-    selecting: Iterable[Rows] = (),
+    training: Find | None = None,
+    selecting: Find = lambda rows: np.zeros(len(rows), dtype=bool),
 ) -> dict[str, SuiteEntry]:
     """Compute each suite's entry of sts.json; each distinct sentence is encoded once.
 
     Args:
         suites: the suites by name.
         encode: N texts -> vectors [N, d].
-        training: the training rows of the run; None for an encoder without a run.
-        selecting: the rows that selected the run's weights.
+        training: finds pairs in the run's training rows; None for an encoder without a run.
+        selecting: finds pairs in the rows that selected the run's weights.
 
     Returns:
         Per suite: ``pairs``; ``in_training``, the number of pairs in ``training`` (None without);
@@ -48,19 +48,17 @@ def score_suites(
         and an average with one, is NaN.
     """
     vectors = looked_up([rows for suite in suites.values() for rows in suite.values()], encode)
-    seen = None if training is None else text_sets(training, 2)
-    chosen_by = text_sets(selecting, 2)
     entries: dict[str, SuiteEntry] = {}
     for name, suite in suites.items():
         similarities = {subset: cosines(*sides(rows, vectors)) for subset, rows in suite.items()}
-        flags = None if seen is None else {n: seen_rows(rows, seen) for n, rows in suite.items()}
+        flags = None if training is None else {n: training(rows) for n, rows in suite.items()}
         unseen = [
             rows if flags is None else rows.take(np.flatnonzero(~flags[subset]))
             for subset, rows in suite.items()
         ]
         entries[name] = {
             **score_suite(suite, similarities, flags),
-            "selecting": sum(int(seen_rows(rows, chosen_by).sum()) for rows in suite.values()),
+            "selecting": sum(int(selecting(rows).sum()) for rows in suite.values()),
             "space": space(unseen, vectors, POSITIVE),
         }
     return entries

@@ -276,6 +276,9 @@ def _implementation(
 def load_tokenizer(name: str, revision: str | None = None) -> Any:
     """Load a fast tokenizer, without the padding and truncation settings of its file.
 
+    It pads on the right and gives a mask, as ``collate`` does: positions count from the start, and
+    whoever loads a saved copy gets the run's scores in a padded batch.
+
     Raises FileNotFoundError for a directory without a vocabulary, for which `transformers` would
     make a tokenizer of a few words, and ValueError for a tokenizer that cannot encode a text.
     """
@@ -296,6 +299,9 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     token, largest = max(vocabulary.items(), key=itemgetter(1), default=("", 0))
     if largest > SIZE:  # `tokenizers` fills the memory when it saves such a vocabulary
         raise ValueError(f"the tokenizer gives {token!r} the id {largest:,}, the most is {SIZE:,}")
+    tokenizer.padding_side = "right"
+    if "attention_mask" not in tokenizer.model_input_names:
+        tokenizer.model_input_names = [*tokenizer.model_input_names, "attention_mask"]
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.backend_tokenizer.no_truncation()
     # no limit here: lengths are checked against the encoder's positions

@@ -38,6 +38,10 @@ SCHEMES = {
     "IOBES": {"B": ("", "IE"), "E": ("BI", ""), "I": ("BI", "IE"), "S": ("", "")},
     "BILOU": {"B": ("", "IL"), "I": ("BI", "IL"), "L": ("BI", ""), "U": ("", "")},
 }
+# `tag_scheme: repair`: broken rows are written anew in the first of these schemes that has all tags
+REPAIR = "repair"
+# scheme -> letters of the first, an inner and the last word of an entity, and of its only word
+UNITS = {"IOB2": "BIIB", "IOE2": "IIEE", "IOBES": "BIES", "BILOU": "BILU"}
 
 
 class TokenClassification(TaskType):
@@ -162,6 +166,46 @@ def _fits(name: str, scheme: str) -> bool:
     """Return True if a scheme has a tag's letter."""
     letter, _, kind = name.partition("-")
     return name == OUTSIDE or (letter in SCHEMES[scheme] and kind != "")
+
+
+def scheme_of(names: Collection[str], chosen: str) -> str:
+    """Return the scheme of ``data.tag_scheme``; for `repair`, the first one that has all tags."""
+    fitting = (s for s in UNITS if all(_fits(name, s) for name in names))
+    return next(fitting, "IOB2") if chosen == REPAIR else chosen
+
+
+def tags_of_repairs(names: Collection[str], scheme: str) -> list[str]:
+    """Return the tags that ``repaired`` may write in place of ``names``, as far as they are new."""
+    letters = UNITS[scheme]  # of two letters, `I` is never written anew
+    letters = letters if len({*letters}) > 2 else letters[-1]
+    kinds = dict.fromkeys(name.partition("-")[2] for name in names if name != OUTSIDE)
+    every = dict.fromkeys(f"{letter}-{kind}" for kind in kinds for letter in letters)
+    return [tag for tag in every if tag not in names]
+
+
+def repaired(tags: Sequence[str], scheme: str) -> list[str]:
+    """Write the tags of a sentence as a scheme demands: a stray ``I-`` of IOB2 becomes ``B-``.
+
+    Neighbours of one type are one entity, unless a letter says that one ends or begins there, as in
+    the conlleval script of CoNLL-2000.
+    """
+    entities_in: list[list[int]] = []
+    left, left_kind = OUTSIDE, ""
+    for place, tag in enumerate(tags):
+        letter, _, kind = tag.partition("-")
+        begins = kind != left_kind or left in "ELSUO" or letter in "BSU"
+        if tag != OUTSIDE and begins:
+            entities_in.append([])
+        if tag != OUTSIDE:
+            entities_in[-1].append(place)
+        left, left_kind = letter, kind
+    first, inner, last, only = list(UNITS[scheme])
+    made = list(tags)
+    for places in entities_in:
+        letters = [first, *inner * (len(places) - 2), last] if len(places) > 1 else [only]
+        for place, letter in zip(places, letters, strict=True):
+            made[place] = f"{letter}-{tags[place].partition('-')[2]}"
+    return made
 
 
 def breaks(labels: Array, names: Sequence[str], scheme: str) -> Array:

@@ -22,6 +22,7 @@ CACHE_BYTES = 2**32  # bytes of a file of the token cache
 JSON_BYTES = 2**20  # bytes of a small JSON file, such as config.json of an encoder
 HEADER_BYTES = 2**23  # the header of a safetensors file: names and shapes
 MOST_DROPOUT = 0.95  # dropout divides by 1 - dropout, so 1 is not possible
+REPORT_BYTES = 2**25  # bytes of the report.html that `serve` sends
 TYPED_CHARACTERS = 2_000  # characters of a text that is typed into the page of `serve`
 # bytes of a request to that page: two texts of four-byte characters as %XX, and the fields' names
 REQUEST_BYTES = 2 * TYPED_CHARACTERS * 12 + 4096

@@ -16,6 +16,20 @@ def expand_home(name: str) -> Path:
         raise UserError(f"no home directory for {name!r}: write the complete path") from None
 
 
+def inside(file: Path, directory: Path) -> Path:
+    """Return the place of a file of ``directory``, all links followed.
+
+    Raises UserError for a link that leaves ``directory``: somebody else may have made it.
+    """
+    try:
+        place = file.resolve()
+        if place.is_relative_to(directory.resolve()):
+            return place
+    except (OSError, RuntimeError):  # RuntimeError: links in a circle
+        pass
+    raise UserError(f"{file} is a link that leaves {directory}: put a copy in its place")
+
+
 def check_utf8(path: str) -> None:
     """Raise UserError for a path that is not UTF-8, because a saved config cannot hold it."""
     if any("\ud800" <= letter <= "\udfff" for letter in path):

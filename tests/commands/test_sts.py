@@ -68,7 +68,7 @@ def test_pairs_of_the_runs_training_file_are_left_out(run_copy, suites, tmp_path
     training = (load(run_copy).config.data_path("sts-train.csv")).read_text().splitlines()
     first, second = training[1].split("\t")[2:4]
     file = data / "STS12" / "MSRpar.tsv"
-    file.write_text(file.read_text() + f"{second}\t{first}\t5\n")
+    file.write_text(file.read_text() + f"{second.upper()}\t {first}\t5\n")
     assert main(run_copy, "--data", data) == 0
     assert "pairs from the run's training data are left out" in capsys.readouterr().out
     entry = json.loads((run_copy / "scores" / "sts.json").read_text())["suites"]["STS12"]
@@ -113,7 +113,7 @@ def test_dev_rows_count_where_they_select_the_weights(select, tasks, run_copy):
     vectors = open_vectors(str(run_copy), task="sts")
     _, selecting = vectors.known_rows()
     dev = [vectors.run.load_split(task, "dev").rows.texts for task in tasks]
-    assert [rows.texts for rows in selecting] == dev
+    assert [split.rows.texts for split in selecting] == dev
 
 
 def test_a_bare_encoder_under_a_named_pooling(tiny_encoder, suites, tmp_path, capsys):

@@ -161,3 +161,28 @@ def test_a_class_of_an_allowed_package_may_be_named(monkeypatch):
     assert registry.head_type(name).name == "binary"
     with pytest.raises(UserError, match="unknown head"):
         registry.resolve("head", "headsmine.binary:BinaryHead")
+
+
+NO_NAMES = [":x", ".a:b", "a.:B", "mine:", "mine.:C", "mine..b:C", " mine:C", "mine :C", "mine:C "]
+NO_NAMES += [":", ".", "..:C", "mine:C:D", "mine\n:C", "", ",:C", "mine,heads:C", ".mine:C"]
+
+
+@pytest.mark.parametrize("kind", list(registry.KINDS))
+@pytest.mark.parametrize("packages", [None, "", ",", "mine", ".", "mine,,heads"])
+def test_a_malformed_name_is_unknown_whatever_is_allowed(kind, packages, monkeypatch):
+    if packages is not None:
+        monkeypatch.setenv("MULTITASK_MODULES", packages)
+    for name in NO_NAMES:
+        with pytest.raises(UserError) as caught:
+            registry.resolve(kind, name)
+        assert repr(name) in str(caught.value), name
+
+
+@pytest.mark.parametrize("text", ["import nothing_there", "from os import nothing", "x = = 1"])
+def test_a_module_that_cannot_be_imported_is_one_line(text, tmp_path, monkeypatch):
+    (tmp_path / "mine_broken.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("MULTITASK_MODULES", "mine_broken")
+    with pytest.raises(UserError) as caught:
+        registry.resolve("head", "mine_broken:Head")
+    assert "mine_broken:Head" in str(caught.value) and "\n" not in str(caught.value)

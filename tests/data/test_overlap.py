@@ -9,8 +9,8 @@ from transformers import AutoTokenizer
 from multitask.config import load_config
 from multitask.data.inputs.base import together
 from multitask.data.inputs.siamese import Siamese
-from multitask.data.overlap import id_keys, row_key, separators
-from multitask.data.tokenize import tokenize
+from multitask.data.overlap import id_keys, pair_finder, row_key, separators
+from multitask.data.tokenize import Split, tokenize
 from multitask.tasks.rows import Rows
 from multitask.training.setup import load_data
 from tests.support.token_run import write_lines
@@ -172,3 +172,30 @@ def test_no_row_of_the_holdout_is_in_train_for_the_encoder(data):
     )
     assert held and rest and not held & rest
     assert len(parts["holdout"].rows) == 2 * len(held)
+
+
+def test_pairs_are_found_under_the_keys_of_the_report(tokenizer):
+    def split(texts, **how):
+        rows = Rows("file", [str(i) for i in range(len(texts))], texts, None)
+        return Split(rows, tokenize(rows, tokenizer, **{"max_length": 12, **how}))
+
+    known = [
+        split([("a dog", "the cat"), ("a man", "a  big dog")], arrange=apart),
+        split([("a house", "a river", "the film")], arrange=apart),  # a triplet holds three pairs
+        split([("a big man", "the dog")], arrange=together),
+        split([("the man",), ("a river",)]),  # single texts are no pair
+        split([("the cat " * 20, "a cat")], arrange=apart),  # cut
+    ]
+    pairs = {
+        ("THE CAT", "A Dog"): True,
+        ("a BIG dog ", " a man"): True,
+        ("the film", "a house"): True,
+        ("The dog", "a  big man"): True,
+        ("the man", "a river"): False,
+        ("a dog", "a man"): False,
+        ("THE cat " * 30, "a cat"): True,
+    }
+    rows = split([*pairs]).rows
+    assert pair_finder(known, tokenizer, 12)(rows).tolist() == [*pairs.values()]
+    assert not pair_finder([], tokenizer, 12)(rows).any()
+    assert pair_finder(known, tokenizer, 12)(rows.take(np.arange(0))).shape == (0,)

@@ -23,6 +23,7 @@ from multitask.data.tags import (
 from multitask.data.tokenize import tokenize
 from multitask.tasks import metrics
 from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.token_classification import UNITS, breaks, repaired
 from multitask.utils.errors import UserError
 from tests.conftest import WORDS
 from tests.support.token_run import TAGS, token_config, write_lines
@@ -148,14 +149,14 @@ def sentences(*tags):
             [],
             "",
             r"tag_scheme: \S+/ner-train\.jsonl: IOB2 cannot produce the tags of 1 of 2 rows, "
-            r"such as row 2 \(id 1\): O I-A I-A\. No scheme fits all tags: mend these rows or "
-            r"leave them out: 2$",
+            r"such as row 2 \(id 1\): O I-A I-A\. No scheme fits all tags: mend these rows, "
+            r"leave them out, or set `tag_scheme: repair`.*: rows 2$",
         ),
         (
             ["O O I-A I-A B-A", "O B-A"],
             [],
             "IOB1",
-            r"IOB1 .* row 2 \(id 1\): O B-A\. No scheme fits all tags: mend .*: 2$",
+            r"IOB1 .* row 2 \(id 1\): O B-A\. No scheme fits all tags: mend .*: rows 2$",
         ),
         (
             ["O I-A B-A I-B"] * 20,
@@ -169,7 +170,8 @@ def sentences(*tags):
             ["O I-A B-A I-B"] * 20,
             ["O B-A"],
             "",
-            r"No scheme fits all tags; IOB1 fits all but 1 rows: set `tag_scheme: IOB1`, and mend",
+            r"No scheme fits all tags; IOB1 fits all but 1 rows: set `tag_scheme: IOB1`, and mend "
+            "those rows, or set `tag_scheme: repair`",
         ),
         (["O I-A", "I-B O"], [], "", r"fit IOB1 and IOE1: set `tag_scheme: IOB1` or `tag_scheme: "),
         (["B-A I-A O", "O B-B"], [], "IOBES", "fit IOB2: set `tag_scheme: IOB2`$"),
@@ -218,9 +220,71 @@ def test_a_few_broken_rows_of_many_are_a_warning(read, capsys):
     line = capsys.readouterr().err
     assert "warning: " in line and "rows 251, 352" in line and "2 of 352 rows" in line
     with pytest.raises(
-        UserError, match=r"3 of 253 rows.* mend these rows or leave them out: 251, "
+        UserError, match=r"3 of 253 rows.* mend these rows, leave them out, .*: rows 251, "
     ):
         read(sentences(*["O B-A I-A"] * 250, *["O I-A"] * 3))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tags", "wanted"),
+    [
+        ("IOB2", "O I-A I-A O", "O B-A I-A O"),
+        ("IOB2", "B-A I-B I-A", "B-A B-B B-A"),
+        ("IOB2", "B-A I-A B-A I-B", "B-A I-A B-A B-B"),
+        ("IOE2", "I-A O E-A I-A", "E-A O E-A E-A"),
+        ("IOBES", "B-A O I-A E-A E-B", "S-A O B-A E-A S-B"),
+        ("IOBES", "S-A I-A B-B I-B", "S-A S-A B-B E-B"),
+        ("BILOU", "B-A B-A I-A O L-B", "U-A B-A L-A O U-B"),
+        ("BILOU", "I-A I-A I-A I-A", "B-A I-A I-A L-A"),
+    ],
+)
+def test_broken_tags_are_repaired_as_the_scheme_of_all_tags_demands(
+    scheme, tags, wanted, read, capsys
+):
+    sound = {
+        "IOB2": "B-A I-A B-B I-B O",
+        "IOE2": "I-A E-A I-B E-B O",
+        "IOBES": "B-A I-A E-A S-A B-B I-B E-B S-B O",
+        "BILOU": "B-A I-A L-A U-A B-B I-B L-B U-B O",
+    }[scheme]
+    rows, reader = read(sentences(sound, tags, sound), "tasks.ner.data.tag_scheme=repair")
+    assert tags_of(rows, reader) == [sound.split(), wanted.split(), sound.split()]
+    assert reader.scheme == scheme
+    changed = sum(map(str.__ne__, tags.split(), wanted.split()))
+    said = capsys.readouterr().err
+    assert f"{changed} tags in 1 of 3 rows" in said and said.count("warning") == 1
+
+
+tag = st.sampled_from(["O", "B-A", "I-A", "E-A", "S-A", "B-B", "I-B", "E-B", "S-B"])
+
+
+@given(st.lists(tag, min_size=1, max_size=9))
+def test_repaired_tags_fit_and_keep_the_words_of_each_type(tags):
+    for scheme in UNITS:
+        made = repaired(tags, scheme)
+        assert [one.partition("-")[2] for one in made] == [t.partition("-")[2] for t in tags]
+        names = sorted({"O", *made})
+        labels = np.array([[names.index(one) for one in made]])
+        assert not breaks(labels, names, scheme).any()
+        assert repaired(made, scheme) == made
+
+
+def test_a_tag_that_only_a_repair_writes_is_a_class(read, tmp_path):
+    rows, reader = read(sentences("O I-A I-A", "B-B I-B O"), "tasks.ner.data.tag_scheme=repair")
+    assert tags_of(rows, reader) == [["O", "B-A", "I-A"], ["B-B", "I-B", "O"]]
+    assert sorted(reader.names) == ["B-A", "B-B", "I-A", "I-B", "O"]
+    with pytest.raises(UserError, match=r"data\.labels.*B-A"):
+        read(
+            sentences("O I-A I-A", "B-B I-B O"),
+            "tasks.ner.data.tag_scheme=repair",
+            "tasks.ner.data.labels=[O, I-A, B-B, I-B]",
+        )
+
+
+def test_sound_tags_are_not_repaired(read, capsys):
+    rows, reader = read(sentences("O B-A I-A B-A", "O"), "tasks.ner.data.tag_scheme=repair")
+    assert tags_of(rows, reader) == [["O", "B-A", "I-A", "B-A"], ["O"]]
+    assert "repair" not in capsys.readouterr().err
 
 
 def naive_places(words, pieces, most):

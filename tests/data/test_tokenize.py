@@ -227,12 +227,15 @@ def test_whatever_changes_the_tokens_misses_the_cache(
     run(length=7)
     run(using=cased)
     run(using=load_tokenizer(str(packaged)))
-    assert len(counted) == 7
+    cut_left = load_tokenizer(str(tiny_encoder))
+    cut_left.truncation_side = "left"
+    run(using=cut_left)
+    assert len(counted) == 8
     # labels and ids are no part of it, nor the padding a tokenizer was last called with
     again = load_tokenizer(str(tiny_encoder))
     again("a", padding="max_length", max_length=20, truncation=True)
     run(Rows("other", ["x", "y", "z"], PAIRS.texts, np.arange(3)), using=again)
-    assert len(counted) == 7
+    assert len(counted) == 8
 
 
 @pytest.mark.parametrize(

@@ -62,10 +62,11 @@ def test_the_fingerprint_is_of_what_vectors_depend_on(tiny_run):
 
 def test_the_rows_that_the_run_knows(tiny_run, course_run):
     trained, selecting = open_vectors(str(tiny_run)).known_rows()
-    assert [len(rows) for rows in trained] == [40] * 3
-    assert [len(rows) for rows in selecting] == [12] * 3
+    assert [len(split.rows) for split in trained] == [40] * 3
+    assert [len(split.rows) for split in selecting] == [12] * 3
     trained, selecting = open_vectors(str(course_run)).known_rows()  # a holdout selects
-    assert sorted(len(rows) for rows in trained) == [8, 8, 8, 32, 32, 32] and selecting == []
+    assert sorted(len(split.rows) for split in trained) == [8, 8, 8, 32, 32, 32]
+    assert selecting == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from multitask.config import Config
 from multitask.data.collate import separate
 from multitask.data.inputs.base import input_of, together
-from multitask.data.tokenize import tokenize
+from multitask.data.tokenize import Tokens, tokenize
 from multitask.inference.scoring import Scorer
 from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.encoders.bert_weights import to_transformers
@@ -22,6 +23,8 @@ from multitask.utils.errors import UserError
 
 SHOWN = 20  # classes that a card names
 TOLERANCE = 1e-4  # absolute, or relative for numbers above 1
+BATCH = 32  # rows of a padded batch in which an export is compared
+PADDED = {"truncation": True, "padding": True}  # how its tokenizer is called
 
 
 @dataclass
@@ -110,10 +113,14 @@ class Parts:
         rows: list[tuple[str, ...]] = [(text,) for text in texts]
         return self._over(rows, lambda batch: self.model.vectors(self.task, batch), apart=False)
 
-    def _over(self, texts: list[tuple[str, ...]], function: Any, apart: bool = True) -> Tensor:
+    def tokens(self, texts: list[tuple[str, ...]], apart: bool = False) -> Tokens:
+        """Tokenize rows as the run does; all texts of a row together, unless ``apart``."""
         rows = Rows("texts", [str(i) for i in range(len(texts))], texts, None)
         arrange = input_of(self.config.tasks[self.task]).arrange if apart else together
-        tokens = tokenize(rows, self.tokenizer, max_length=self.max_length, arrange=arrange)
+        return tokenize(rows, self.tokenizer, max_length=self.max_length, arrange=arrange)
+
+    def _over(self, texts: list[tuple[str, ...]], function: Any, apart: bool = True) -> Tensor:
+        tokens = self.tokens(texts, apart)
         batch_size = self.config.training.eval_batch_size
         scorer = Scorer(self.model, self.tokenizer, batch_size, torch.device("cpu"))
         return scorer.over_rows(tokens, function)
@@ -128,6 +135,13 @@ def plain_encoder(encoder: Encoder) -> Any:
     model = AutoModel.from_config(encoder.config, add_pooling_layer=False, dtype=torch.float32)
     model.load_state_dict(to_transformers(encoder.state_dict()))
     return model.eval()
+
+
+def saved_tokenizer(directory: Path) -> Any:
+    """Load the tokenizer of an export as its users do."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(directory))
 
 
 def lowest_cosine(first: np.ndarray, second: np.ndarray) -> float:

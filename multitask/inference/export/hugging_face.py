@@ -2,14 +2,18 @@
 
 from pathlib import Path
 
-import numpy as np
 import torch
+from torch import Tensor
 
+from multitask.data.tokenize import Tokens
 from multitask.inference.export.export_parts import (
+    BATCH,
+    PADDED,
     TOLERANCE,
     Parts,
     largest_difference,
     plain_encoder,
+    saved_tokenizer,
 )
 from multitask.models.projections import Tanh
 from multitask.utils.errors import UserError
@@ -107,36 +111,48 @@ def _check_head_and_encoder(parts: Parts) -> None:
 @torch.no_grad()
 def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...]]) -> float:
     """Load the export and return its largest difference to the run, over a classifier's scores or
-    the encoder's last hidden states.
+    the encoder's last hidden states. The export reads padded batches, by its own tokenizer.
 
     Raises UserError if it is above TOLERANCE.
     """
-    from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoModel, AutoModelForSequenceClassification
 
     name = str(directory)
-    tokenizer = AutoTokenizer.from_pretrained(name)
+    tokenizer = saved_tokenizer(directory)
     config = parts.encoder.config.__class__.from_pretrained(name)
     classifies = "SequenceClassification" in (config.architectures or [""])[0]
     loader = AutoModelForSequenceClassification if classifies else AutoModel
     model = loader.from_pretrained(name, use_safetensors=True).eval()
-    differences = []
-    scores = parts.scores(texts) if classifies else None
-    last = parts.encoder.num_layers
-    for row, text in enumerate(texts):
-        inputs = tokenizer(
-            *(text if classifies else text[:1]), truncation=True, return_tensors="pt"
-        )
-        if scores is not None:
-            expected = parts.head.classifier_scores(scores[row : row + 1]).reshape(-1)
-            exported = model(**inputs).logits[0]
+    rows = texts if classifies else [text[:1] for text in texts]
+    exported: list[Tensor] = []
+    for start in range(0, len(rows), BATCH):
+        columns = map(list, zip(*rows[start : start + BATCH], strict=True))
+        inputs = tokenizer(*columns, **PADDED, return_tensors="pt")
+        output = model(**inputs)
+        if classifies:
+            exported += output.logits
         else:
-            ids, mask = inputs["input_ids"], inputs["attention_mask"]
-            types = inputs.get("token_type_ids", torch.zeros_like(ids))
-            embedded = parts.encoder.embed(ids, types, mask)
-            expected = parts.encoder.encode(embedded, mask, (last,))[last][0]
-            exported = model(**inputs).last_hidden_state[0]
-        differences.append(largest_difference(np.asarray(exported), np.asarray(expected)))
-    difference = max(differences)
+            masks = inputs.get("attention_mask", torch.ones_like(inputs["input_ids"])).bool()
+            exported += [v[m] for v, m in zip(output.last_hidden_state, masks, strict=True)]
+    if classifies:
+        expected = list(parts.head.classifier_scores(parts.scores(rows)).reshape(len(rows), -1))
+    else:
+        expected = _last_states(parts, parts.tokens(rows))
+    difference = max(
+        largest_difference(ours.numpy(), wanted.numpy())
+        for ours, wanted in zip(exported, expected, strict=True)
+    )
     if not difference <= TOLERANCE:
         raise UserError(f"{parts.task}: transformers gives other numbers (by {difference:.2g})")
     return difference
+
+
+def _last_states(parts: Parts, tokens: Tokens) -> list[Tensor]:
+    """Return the last hidden states of each sequence in the run, [length, d]."""
+    last, states = parts.encoder.num_layers, []
+    for number in range(len(tokens)):
+        ids, types = (torch.from_numpy(each[None]).long() for each in tokens.sequence(number))
+        mask = torch.ones_like(ids)
+        embedded = parts.encoder.embed(ids, types, mask)
+        states.append(parts.encoder.encode(embedded, mask, (last,))[last][0])
+    return states

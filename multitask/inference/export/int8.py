@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from multitask.inference.export.export_parts import Parts, largest_difference, lowest_cosine
+from multitask.inference.export.export_parts import (
+    Parts,
+    largest_difference,
+    lowest_cosine,
+    saved_tokenizer,
+)
 from multitask.inference.export.onnx import (
     FILE,
     INT8_FILE,
@@ -95,7 +100,7 @@ def compare_int8(parts: Parts, directory: Path, texts: Texts, records: Records |
     ``records`` are the saved predictions of labelled dev rows; None for other rows.
     """
     inputs = [row[:1] for row in texts] if parts.embeds else list(texts)
-    batches = feeds(parts, inputs)
+    batches = feeds(parts, saved_tokenizer(directory), inputs)
     files = [directory / FILE, directory / INT8_FILE]
     outputs, speeds = [], []
     for file in files:

@@ -11,18 +11,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from multitask.data.collate import collate
-from multitask.data.inputs.base import input_of, together
-from multitask.data.tokenize import tokenize
-from multitask.inference.export.export_parts import TOLERANCE, Parts, largest_difference
+from multitask.data.inputs.base import input_of
+from multitask.inference.export.export_parts import (
+    BATCH,
+    PADDED,
+    TOLERANCE,
+    Parts,
+    largest_difference,
+    saved_tokenizer,
+)
 from multitask.inference.export.onnx_module import INPUTS, PlainTask
-from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 from multitask.utils.optional import optional
 
 FILE, INT8_FILE = "model.onnx", "model_int8.onnx"
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
-BATCH = 32
 Texts = Sequence[tuple[str, ...]]
 
 
@@ -52,8 +55,8 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     names = input_names(parts)
     # an example input: all sizes differ, so that the exporter does not take two of them as equal
     endings = {"endings": 5} if parts.chooses else {}
-    sizes = [{"batch": 3, **endings, "length": 11}] * 3 + [{"batch": 3, "length_2": 8}] * 3
-    sizes = sizes[: len(names)]
+    first, second = {"batch": 3, **endings, "length": 11}, {"batch": 3, "length_2": 8}
+    sizes = [second if name.endswith("_2") else first for name in names]
     dimensions = {name: torch.export.Dim(name) for size in sizes for name in size}
     shapes = tuple({i: dimensions[name] for i, name in enumerate(size)} for size in sizes)
     sample = [torch.ones(*size.values(), dtype=torch.long) for size in sizes]
@@ -103,7 +106,8 @@ def quiet(name: str | None) -> Iterator[None]:
 
 def input_names(parts: Parts) -> list[str]:
     """Return the names of the graph's inputs; a siamese task also has those of the second text."""
-    return [*INPUTS, *(f"{name}_2" for name in INPUTS if parts.sides == 2)]
+    names = [name for name in INPUTS if name in parts.tokenizer.model_input_names]
+    return [*names, *(f"{name}_2" for name in names if parts.sides == 2)]
 
 
 def output_name(parts: Parts) -> str:
@@ -123,28 +127,32 @@ def session(file: Path) -> Any:
     return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
 
-def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
-    """Tokenize rows of texts into inputs of the graph, BATCH rows each, in order.
+def feeds(parts: Parts, tokenizer: Any, texts: Texts) -> list[dict[str, np.ndarray]]:
+    """Tokenize rows of texts into inputs of the graph, padded batches of BATCH rows, in order.
 
-    Inputs are [B, T], or [B, n, T] of a task with n endings, as in `AutoModelForMultipleChoice`.
+    ``tokenizer`` is the one that the export saves. Inputs are [B, T], or [B, n, T] of a task with n
+    endings, as in `AutoModelForMultipleChoice`.
     """
-    batches: list[dict[str, np.ndarray]] = [{} for _ in range(0, len(texts), BATCH)]
-    inputs: list[list[tuple[str, ...]]] = [list(texts)]
+    sides: list[list[tuple[str, ...]]] = [list(texts)]
     if parts.sides == 2:
-        inputs = [[(row[i],) for row in texts] for i in range(2)]
-    arrange = input_of(parts.config.tasks[parts.task]).arrange if parts.chooses else together
-    for suffix, side in zip(("", "_2"), inputs, strict=False):
-        rows = Rows("texts", [str(i) for i in range(len(side))], side, None)
-        length = parts.max_length
-        tokens = tokenize(rows, parts.tokenizer, max_length=length, arrange=arrange)
-        for number, feed in enumerate(batches):
-            index = np.arange(number * BATCH, min((number + 1) * BATCH, len(side)))
-            batch = collate(tokens, index, pad_id=parts.tokenizer.pad_token_id)
+        sides = [[(row[i],) for row in texts] for i in range(2)]
+    batches = []
+    for start in range(0, len(texts), BATCH):
+        feed: dict[str, np.ndarray] = {}
+        for suffix, side in zip(("", "_2"), sides, strict=False):
+            rows = side[start : start + BATCH]
+            count = len(rows)
+            if parts.chooses:
+                sequences = input_of(parts.config.tasks[parts.task]).sequences
+                rows = [pair for row in rows for pair in sequences(row)]
+            ready = tokenizer(*map(list, zip(*rows, strict=True)), **PADDED, return_tensors="np")
             for name in INPUTS:
-                values = getattr(batch, name)
-                if parts.chooses:
-                    values = values.unflatten(0, (tokens.sides, -1)).transpose(0, 1).contiguous()
-                feed[name + suffix] = values.numpy()
+                if name in ready:
+                    values = ready[name]
+                    feed[name + suffix] = (
+                        values.reshape(count, -1, values.shape[1]) if parts.chooses else values
+                    )
+        batches.append(feed)
     return batches
 
 
@@ -161,7 +169,8 @@ def check_onnx(parts: Parts, directory: Path, texts: Texts) -> float:
     Raises UserError if it is above TOLERANCE.
     """
     inputs = [row[:1] for row in texts] if parts.embeds else list(texts)
-    exported = run_session(session(directory / FILE), feeds(parts, inputs))
+    batches = feeds(parts, saved_tokenizer(directory), inputs)
+    exported = run_session(session(directory / FILE), batches)
     expected = parts.vectors([row[0] for row in inputs]) if parts.embeds else parts.scores(inputs)
     difference = largest_difference(exported, expected.numpy())
     if not difference <= TOLERANCE:

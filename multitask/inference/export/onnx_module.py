@@ -16,8 +16,9 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 class PlainTask(nn.Module):
     """Maps token ids, mask and token types to the task's scores, without packing.
 
-    A siamese task takes the three tensors of the first texts, then those of the second texts. A
-    task with n endings per row takes three tensors [B, n, T].
+    Without token types in the tokenizer there are two tensors, and all types are 0. A siamese task
+    takes the tensors of the first texts, then those of the second texts. A task with n endings per
+    row takes tensors [B, n, T].
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -27,18 +28,20 @@ class PlainTask(nn.Module):
         self.pooler = parts.pooler
         self.projection = parts.projection or nn.Identity()
         self.head = parts.head
-        self.embeds, self.chooses = parts.embeds, parts.chooses
+        self.embeds, self.chooses, self.sides = parts.embeds, parts.chooses, parts.sides
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """int64 [B, T] or [B, n, T] -> logits [B], [B, C], [B, n], numbers [B], vectors [B, d]."""
         if self.chooses:  # the head gives each ending its logit
             vectors = self.projection(self._pooled(*(values.flatten(0, 1) for values in inputs)))
             return self.head(vectors).reshape(inputs[0].shape[:2])
-        texts = [inputs[i : i + 3] for i in range(0, len(inputs), 3)]
+        count = len(inputs) // self.sides
+        texts = [inputs[i : i + count] for i in range(0, len(inputs), count)]
         vectors = [self.projection(self._pooled(*text)) for text in texts]
         return vectors[0] if self.embeds else self.head(*vectors)
 
-    def _pooled(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
+    def _pooled(self, ids: Tensor, mask: Tensor, types: Tensor | None = None) -> Tensor:
+        types = torch.zeros_like(ids) if types is None else types
         if isinstance(self.encoder, BertEncoder):
             states = self._bert_states(ids, mask, types)
         else:

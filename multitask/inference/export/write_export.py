@@ -12,7 +12,7 @@ import torch
 from multitask.config import load_saved_config
 from multitask.data.inputs.base import input_of
 from multitask.inference.export import hugging_face, int8, onnx, sentences
-from multitask.inference.export.export_parts import Parts
+from multitask.inference.export.export_parts import PADDED, Parts
 from multitask.inference.export.formats import check_ternary
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.reporting.model_card import Exported, card
@@ -38,6 +38,14 @@ class DevRows:
     texts: list[tuple[str, ...]]
     # the N saved predictions with labels, whose keys depend on the task type; None without labels
     records: list[dict[str, Any]] | None
+
+    def checked(self, max_length: int) -> list[tuple[str, ...]]:
+        """Return rows to compare an export on: of these, and of two lengths that are padded and one
+        that is cut, whatever these are.
+        """
+        texts = self.spread(CHECKED).texts
+        others = ("a", *TEXTS[:2], " ".join(TEXTS * max_length))
+        return [*texts, *((text,) * len(texts[0]) for text in others)]
 
     def spread(self, count: int) -> "DevRows":
         """Choose at most ``count`` rows, evenly spread."""
@@ -129,7 +137,7 @@ def _transformers(
         loader = "AutoModelForSequenceClassification"
         what = "The encoder with the task's projection and head. " + parts.reading("transformers")
         pipeline, output = "text-classification", "logits"
-    texts = rows.spread(CHECKED).texts
+    texts = rows.checked(parts.max_length)
     most = hugging_face.check_transformers(parts, scratch, texts)
     usage = [
         f"from transformers import AutoTokenizer, {loader}",
@@ -145,7 +153,7 @@ def _transformers(
 
 def _sentences(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exported:
     sentences.export_sentences(parts, scratch)
-    texts = [text for row in rows.spread(CHECKED).texts for text in row]
+    texts = [text for row in rows.checked(parts.max_length) for text in row]
     lowest = sentences.check_sentences(parts, scratch, texts)
     usage = [
         "from sentence_transformers import SentenceTransformer",
@@ -163,7 +171,7 @@ def _sentences(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> E
 
 def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8: bool) -> Exported:
     onnx.export_onnx(parts, scratch)
-    texts = rows.spread(CHECKED).texts
+    texts = rows.checked(parts.max_length)
     most = onnx.check_onnx(parts, scratch, texts)
     output = onnx.output_name(parts)
     notes = [f"in onnxruntime, {len(texts)} rows: {output} differ by {most:.1e} at most"]
@@ -197,11 +205,11 @@ def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8
 def _ternary(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exported:
     encoder = check_ternary(parts)
     size = save_ternary(encoder, scratch)
-    parts.tokenizer.save_pretrained(scratch)
+    tokenizer = parts.task_tokenizer()
+    tokenizer.save_pretrained(scratch)
     texts = [text for row in rows.spread(CHECKED).texts for text in row]
     loaded = load_ternary(scratch)
-    limits = {"truncation": True, "max_length": parts.max_length}
-    ready = parts.tokenizer(texts, padding=True, return_tensors="pt", **limits)
+    ready = tokenizer(texts, **PADDED, return_tensors="pt")
     ids, mask = ready["input_ids"], ready["attention_mask"]
     with torch.no_grad():
         before, after = (

@@ -7,7 +7,7 @@ vectors of length one.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from multitask.config import DataConfig
-from multitask.data.overlap import row_key, text_sets
 from multitask.data.readers.lines import read_text
 from multitask.data.readers.places import place_of
 from multitask.data.readers.tables import read_table
@@ -115,14 +114,14 @@ def read_questions(file: Path, limit: int = PAIRS_LIMIT) -> Questions:
     return Questions(documents, asked, gold, by_id)
 
 
-def known_pairs(questions: Questions, rows: Iterable[Rows]) -> int:
-    """Count the duplicate pairs that are also in some rows, in either order."""
-    pairs = text_sets(rows, 2)
-    return sum(
-        row_key((query, questions.corpus[place])) in pairs
+def known_pairs(questions: Questions, find: Callable[[Rows], np.ndarray]) -> int:
+    """Count the duplicate pairs that ``find`` knows (``multitask.data.overlap.pair_finder``)."""
+    pairs: list[tuple[str, ...]] = [
+        (query, questions.corpus[place])
         for query, places in zip(questions.queries, questions.gold, strict=True)
         for place in places
-    )
+    ]
+    return int(find(Rows("duplicates", list(map(str, range(len(pairs)))), pairs, None)).sum())
 
 
 def reciprocal_ranks(places: np.ndarray, gold: Sequence[set[int]]) -> np.ndarray:

@@ -30,6 +30,7 @@ from multitask.utils.heartbeat import tracked
 from multitask.utils.limits import JSON_BYTES
 from multitask.utils.optional import optional
 from multitask.utils.outputs import has_keys
+from multitask.utils.paths import inside
 
 if TYPE_CHECKING:
     from multitask.inference.embeddings import Vectors
@@ -292,7 +293,13 @@ def read_corpus(file: Path) -> tuple[list[tuple[int, str]], int]:
 
 
 def open_index(directory: Path) -> TextIndex:
-    """Read an index. Raises UserError if a file is missing, damaged or does not fit the others."""
+    """Read an index.
+
+    Raises UserError if a file is missing, damaged, a link to another directory, or does not fit the
+    others.
+    """
+    for name in (FACTS, VECTORS, TEXTS):
+        inside(directory / name, directory)
     facts = _read_facts(directory / FACTS)
     for file, size in ((directory / name, size) for name, size in facts.sizes.items()):
         there = file.stat().st_size if file.is_file() else 0

@@ -4,6 +4,7 @@ The page runs no script, and its content security policy allows requests to itse
 """
 
 import logging
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,6 @@ def make_app(served: Served) -> "Flask":
     app.config["MAX_CONTENT_LENGTH"] = REQUEST_BYTES
     app.config["MAX_FORM_MEMORY_SIZE"] = REQUEST_BYTES
     app.config["TRUSTED_HOSTS"] = [ADDRESS, "localhost"]  # refuse requests for other host names
-    report = served.run.files.html_page
 
     @app.get("/")
     def start() -> str:
@@ -61,9 +61,13 @@ def make_app(served: Served) -> "Flask":
 
     @app.get("/report")
     def show_report() -> Any:
-        if not report.is_file():
+        if not has_report(served):
             return page(served, problem=NO_REPORT), 404
-        return flask.Response(report.read_bytes(), mimetype="text/html")
+        try:
+            content = responses.report(served)
+        except (UserError, OSError) as error:  # such as a link that leaves the run
+            return page(served, problem=str(error)), 404
+        return flask.Response(content, mimetype="text/html")
 
     @app.errorhandler(SecurityError)
     def foreign(error: SecurityError) -> Any:
@@ -85,6 +89,11 @@ def make_app(served: Served) -> "Flask":
 
     app.after_request(guarded)
     return app
+
+
+def has_report(served: Served) -> bool:
+    """Return True if there is something at the report's name."""
+    return os.path.lexists(served.run.files.html_page)
 
 
 def guarded(response: Any) -> Any:
@@ -158,7 +167,7 @@ def contents(served: Served, **values: Any) -> dict[str, Any]:
         "choices": responses.attention_tasks(served),
         "examples": served.examples,
         "limit": TYPED_CHARACTERS,
-        "has_report": run.files.html_page.is_file(),
+        "has_report": has_report(served),
         **usual,
         **values,
     }

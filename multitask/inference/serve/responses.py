@@ -1,13 +1,17 @@
 """Answer a request: the predictions of a loaded run for a text or a pair of texts."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from multitask.config.run_directory import RunDirectory
 from multitask.data.inputs.base import Input, input_of
 from multitask.inference.analysis.attention_weights import cls_attention
 from multitask.inference.embeddings import Vectors, run_vectors
@@ -18,13 +22,17 @@ from multitask.reporting.figures.attention_map import draw_mean
 from multitask.reporting.figures.style import save_figure
 from multitask.tasks.base import Record, TaskType
 from multitask.utils.errors import UserError
-from multitask.utils.limits import TYPED_CHARACTERS
+from multitask.utils.files import read_bounded
+from multitask.utils.limits import JSON_BYTES, REPORT_BYTES, TYPED_CHARACTERS
+from multitask.utils.paths import inside
 
 # characters of an indexed text on the page
 MAX_SHOWN = 500
 # number of classes shown, the most probable first
 MOST_CLASSES = 10
 NEIGHBOURS = 10
+# rows of a prediction file in which an example is looked for
+FIRST_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -158,9 +166,14 @@ class Picture:
 def open_run(run_dir: Path, index_dir: Path | None) -> Served:
     """Load a run on the CPU (one text needs no GPU), and an index that was made with it.
 
-    Raises UserError if one is missing or damaged, they do not match, or no task can be shown.
+    Raises UserError if one is missing or damaged or has a link that leaves it, they do not match,
+    or no task can be shown.
     """
     index = None if index_dir is None else open_index(index_dir)
+    files = RunDirectory(run_dir)
+    read = (files.config, files.best, files.encoder, files.weights, files.predictions)
+    for path in (each for top in read for each in (top, *top.glob("**/*"))):
+        inside(path, run_dir)
     run = load(run_dir, ["device=cpu"])
     tasks = [task for task in run.tasks if _is_shown(run, task)]
     if not tasks:
@@ -204,13 +217,25 @@ def examples(served: Served) -> list[tuple[str, str]]:
         pair = served.needs_pair(task)
         if pair in found or not served.run.files.predictions_of(task, "dev").is_file():
             continue
-        with suppress(UserError, ValueError, KeyError, TypeError):
-            texts = [each["texts"] for each in served.run.files.load_predictions(task, "dev")]
-            typed = ((first, "\n".join(others) if pair else "") for first, *others in texts)
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
+            rows = _first_texts(served.run.files.predictions_of(task, "dev"))
+            typed = ((first, "\n".join(others) if pair else "") for first, *others in rows)
             fit = (t for t in typed if t[0].strip() and max(map(len, t)) <= TYPED_CHARACTERS)
             if example := next(fit, None):
                 found[pair] = example
     return list(found.values())
+
+
+def _first_texts(file: Path) -> Iterator[Sequence[str]]:
+    """Yield the texts of the first rows of a prediction file, whatever its size."""
+    with file.open("rb") as lines:
+        for line in islice(iter(partial(lines.readline, JSON_BYTES), b""), FIRST_ROWS):
+            yield json.loads(line)["texts"]
+
+
+def report(served: Served) -> bytes:
+    """Read report.html. Raises UserError if it leads out of the run, is too large or no file."""
+    return read_bounded(inside(served.run.files.html_page, served.run.directory), REPORT_BYTES)
 
 
 def predictions(served: Served, request: Any) -> list[Record]:

@@ -29,6 +29,7 @@ def test_the_padded_module_reads_a_pad_token_in_a_text_as_the_encoder_does(kind,
         head=None,
         embeds=True,
         chooses=False,
+        sides=1,
     )
     ids, types, mask = ragged([9, 4, 2, 17])
     ids[:, 1] = encoder.config.pad_token_id

@@ -250,6 +250,17 @@ def test_a_damaged_index_is_one_line(name, damage, message, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["index.json", "index.faiss", "texts.tsv"])
+def test_a_file_of_an_index_that_is_a_link_to_another_place_is_refused(name, tmp_path):
+    made(tmp_path)
+    file = tmp_path / "index" / name
+    file.rename(tmp_path / name)
+    file.symlink_to(tmp_path / name)
+    with pytest.raises(UserError) as caught:
+        open_index(tmp_path / "index")
+    assert str(file) in str(caught.value)
+
+
 @pytest.mark.parametrize("probes", [0, -1, 10_000_000, "2", None, 2.5])
 def test_lists_that_cannot_be_searched_are_one_line(probes, tmp_path):
     made(tmp_path, 100, ivf=(2, 1))

@@ -1,6 +1,8 @@
 """The page without a browser: what it shows, what it refuses, and that it asks for nothing."""
 
+import os
 import re
+import shutil
 import threading
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from multitask import load
 from multitask.inference.serve import responses
 from multitask.inference.serve.responses import Served, open_run
 from multitask.utils.errors import UserError
-from multitask.utils.limits import REQUEST_BYTES
+from multitask.utils.limits import REPORT_BYTES, REQUEST_BYTES
 from tests.support.html_page import ADDRESSES, Parsed, page_text
 from tests.support.token_run import token_config, write_token_files
 
@@ -179,6 +181,75 @@ def test_the_report_is_shown_where_there_is_one(client, served, tiny_run, tmp_pa
     assert "The run has no report yet" in check(client.get("/"))
     reply = client.get("/report")
     assert reply.status_code == 404 and "The run has no report yet" in check(reply)
+
+
+def make_report(kind: str, report: Path) -> None:
+    """Put something at the report's name that is no report, or not the run's."""
+    secret = report.parent.parent / "secret.html"
+    secret.write_text("SECRET")
+    if kind in ("file", "relative", "directory", "circle", "broken", "device"):
+        places = {
+            "file": secret,
+            "relative": Path("../secret.html"),
+            "directory": secret.parent,
+            "circle": report,
+            "broken": secret.with_name("gone"),
+            "device": Path("/dev/zero"),
+        }
+        report.symlink_to(places[kind])
+    elif kind == "chain":
+        report.with_name("next").symlink_to(secret)
+        report.symlink_to("next")
+    elif kind == "pipe":
+        os.mkfifo(report)
+    else:
+        with report.open("wb") as large:
+            large.truncate(REPORT_BYTES + 1)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["file", "relative", "chain", "directory", "circle", "broken", "device", "pipe", "large"],
+)
+def test_a_report_that_is_not_the_runs_is_not_sent(kind, served, tmp_path, monkeypatch):
+    (tmp_path / "run").mkdir()
+    monkeypatch.setattr(served.run, "directory", tmp_path / "run")
+    client = make_app(served).test_client()
+    make_report(kind, tmp_path / "run" / "report.html")
+    check(client.get("/"))
+    for reply in (client.get("/report"), client.head("/report")):
+        assert reply.status_code == 404 and b"SECRET" not in reply.data
+    assert "report.html" in check(client.get("/report"))
+
+
+def test_a_report_behind_a_link_inside_the_run_is_sent(served, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    (run / "figures").mkdir(parents=True)
+    (run / "figures" / "page.html").write_text("mine")
+    (run / "report.html").symlink_to("figures/page.html")
+    (tmp_path / "link").symlink_to(run)
+    monkeypatch.setattr(served.run, "directory", tmp_path / "link")
+    assert make_app(served).test_client().get("/report").data == b"mine"
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "best.json", "encoder", "weights", "predictions"])
+def test_a_run_with_a_link_that_leaves_it_is_refused(name, tiny_run, tmp_path):
+    run = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.move(run / name, tmp_path / name)
+    (run / name).symlink_to(tmp_path / name)
+    with pytest.raises(UserError) as caught:
+        open_run(run, None)
+    assert str(run / name) in str(caught.value)
+
+
+def test_a_prediction_file_that_is_a_link_is_refused(tiny_run, tmp_path):
+    run = shutil.copytree(tiny_run, tmp_path / "run")
+    file = next((run / "predictions").glob("*.dev.jsonl"))
+    shutil.move(file, tmp_path / "secret")
+    file.symlink_to("../../secret")
+    with pytest.raises(UserError) as caught:
+        open_run(run, None)
+    assert str(file) in str(caught.value)
 
 
 def test_where_there_is_no_picture_a_sentence_stands(client, monkeypatch):
