@@ -1,6 +1,8 @@
 """The output of a sweep: progress bars on a terminal, and a line per run."""
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tqdm import tqdm
@@ -9,17 +11,21 @@ from multitask.config.run_directory import RunDirectory
 from multitask.config.run_log import parse_event
 
 TAIL = 4096  # bytes; longer than a line of metrics.jsonl
+QUIET = 30.0  # seconds without a line, after which one says how far the runs are
 
 
 class Progress:
     """A bar over all runs and one per running run, each with the remaining time.
 
-    Bars are shown only on a terminal (stderr); the lines of ``settled`` go to stdout.
+    Bars are shown only on a terminal (stderr). Elsewhere a line says how far the runs are, after
+    each 30 seconds without another one. Lines go to stdout, or to ``print_line``.
     """
 
-    def __init__(self, total: int, slots: int) -> None:
+    def __init__(self, total: int, slots: int, print_line: Callable[[str], None] = print) -> None:
         self.total = total
         self.done = 0
+        self._print = print_line
+        self._said = time.monotonic()
         # smoothing 0: the remaining time is estimated from the mean over this start's runs
         self._all = tqdm(total=total, unit="run", disable=None, smoothing=0, dynamic_ncols=True)
         self._slots = [
@@ -42,9 +48,11 @@ class Progress:
             bar.close()
 
     def say(self, line: str) -> None:
-        """Print a line on stdout, above the bars."""
+        """Print a line above the bars."""
+        self._said = time.monotonic()
         with tqdm.external_write_mode():
-            print(line, flush=True)
+            self._print(line)
+            sys.stdout.flush()
 
     def skipped(self, count: int) -> None:
         """Count runs that an earlier start has finished; they do not affect the time estimate."""
@@ -62,9 +70,11 @@ class Progress:
 
     def show(self, running: Sequence[tuple[str, Path]]) -> None:
         """Update the bars of the running runs, given as (name, directory)."""
+        if self._all.disable:
+            if running and time.monotonic() - self._said >= QUIET:
+                self.say("; ".join(f"{name}: {_how_far(directory)}" for name, directory in running))
+            return
         for index, bar in enumerate(self._slots):
-            if bar.disable:
-                return
             name, directory = running[index] if index < len(running) else ("", None)
             done = steps_done(directory) if directory else None
             step, steps, epoch, epochs = done or (0, 0, 0, 0)
@@ -77,6 +87,13 @@ class Progress:
             bar.set_description_str(text, refresh=False)
             bar.n, bar.total = step, steps
             bar.refresh()
+
+
+def _how_far(run_dir: Path) -> str:
+    done = steps_done(run_dir)
+    if done is None:
+        return "no step yet"
+    return f"step {done[0]:,} of {done[1]:,}, epoch {done[2]:.2f} of {done[3]:.4g}"
 
 
 def steps_done(run_dir: Path) -> tuple[int, int, float, float] | None:

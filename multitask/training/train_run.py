@@ -28,13 +28,14 @@ from multitask.training.callbacks import Callback
 from multitask.training.checkpoint_repair import mend
 from multitask.training.describe_plan import describe_data
 from multitask.training.frozen_baselines import run_baselines
+from multitask.training.metric_log import MetricLog
 from multitask.training.report_json import save_results
 from multitask.training.resuming import Left, checksums, examine, is_intact, write_encoder
 from multitask.training.setup import Plan, set_up
 from multitask.training.trainer import Trainer
 from multitask.utils import distributed
 from multitask.utils.device import pick_device
-from multitask.utils.errors import warn
+from multitask.utils.errors import NotFinite, warn
 from multitask.utils.files import replacing
 from multitask.utils.terminal import say as say_now
 from multitask.utils.terminal import silent
@@ -92,9 +93,14 @@ def train(
         if left.finished:
             say(f"{run.path} is finished: nothing is left to do")
         else:
-            report = _train(
-                plan, resolved, left, resume=resume, callbacks=callbacks, say=say, began=began
-            )
+            try:
+                report = _train(
+                    plan, resolved, left, resume=resume, callbacks=callbacks, say=say, began=began
+                )
+            except NotFinite as problem:  # of a baseline or the last scores; `Trainer` logs its own
+                with closing(MetricLog(run.metrics)) as log:
+                    log.write("diverged", step=0, reason=str(problem))
+                raise
             say(terminal_table(report))
         if discard:
             distributed.on_first(partial(discard_weights, run))

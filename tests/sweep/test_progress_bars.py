@@ -84,3 +84,20 @@ def test_a_runs_bar_tells_the_time_left_from_the_steps_it_saw(tmp_path, monkeypa
         assert "[00:00<?]" in shown("b", 10)  # another run in this slot
         clock[0] += 60
         assert "[01:00<28:00]" in shown("b", 20)
+
+
+def test_quiet_runs_say_how_far_they_are_every_30_seconds(tmp_path, monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr("multitask.sweep.progress_bars.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    (tmp_path / "metrics.jsonl").write_text(PLAN + HALF)
+    counts = []
+    with Progress(5, 2) as progress:
+        for second in range(100):
+            now[0] = float(second)
+            progress.show([("a seed 1", tmp_path), ("b seed 1", tmp_path / "nowhere")])
+            if second == 40:
+                progress.settled("c seed 1", "mean 0.5 (3 s)")
+            counts += [second] * ("150" in capsys.readouterr().out)
+        progress.show([])
+    assert counts == [30, 70]
