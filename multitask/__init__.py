@@ -16,6 +16,7 @@ _LAZY = {
     "load": "multitask.inference.load_run",
     "report": "multitask.api.compare_runs",
     "train": "multitask.api.train_model",
+    "tune": "multitask.api.tune_search",
 }
 __all__ = ["UserError", *_LAZY]
 

@@ -13,7 +13,6 @@ from multitask.sweep.pool import train_all
 from multitask.sweep.run_sweep import sweep
 from multitask.sweep.sweep_directory import finished_cells, plan_runs
 from multitask.utils.errors import UserError
-from multitask.utils.names import KERNELS_VARIABLE
 from multitask.utils.paths import expand_home
 
 
@@ -65,13 +64,7 @@ def train_grid(
     else:
         train = partial(train_all, engine=engine, settings=settings, keep_weights=keep_weights)
         jobs = settings.slots
-    before = os.environ.get(KERNELS_VARIABLE)
-    try:
-        sweep(grid, output, train, jobs=jobs)
-    finally:  # the choice for this grid is none for what this process does next
-        os.environ.pop(KERNELS_VARIABLE, None)
-        if before is not None:
-            os.environ[KERNELS_VARIABLE] = before
+    sweep(grid, output, train, jobs=jobs)
     return finished_cells(grid, plan_runs(grid, output))
 
 

@@ -19,14 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from multitask.api.tune_search import tune_space
     from multitask.sweep.search_space import load_search
-    from multitask.sweep.tune import tune
-    from multitask.utils.errors import UserError
 
-    if arguments.detach:
-        raise UserError("--detach: the next trial depends on the last ones: leave it out")
     space = load_search(arguments.search, arguments.overrides)
     output = arguments.output or Path("runs") / f"tune-{Path(arguments.search).stem}"
     settings = engine_settings(arguments, output)
     keep = arguments.keep_weights
-    tune(space, output, engine=arguments.engine, settings=settings, keep=keep)
+    tune_space(space, settings, engine=arguments.engine, keep_weights=keep, say=print)

@@ -25,6 +25,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "train_scores": ("tasks",),
     "space": ("tasks",),
     "importance": ("task",),
+    "diverged": ("reason",),
 }
 VALUES: dict[str, type | UnionType] = {
     "step": int,
@@ -37,6 +38,7 @@ VALUES: dict[str, type | UnionType] = {
     "tasks": dict,
     "stage": str,
     "cosines": dict,
+    "reason": str,
 }
 
 

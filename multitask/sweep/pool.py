@@ -1,12 +1,13 @@
-"""The loop of a sweep: submit runs to an engine and see how they end."""
+"""The runs of a sweep and the engine that trains them: submit runs and return how they end."""
 
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from multitask.sweep.engines.base import Engine, Job, Settings, load_engine
 from multitask.sweep.progress_bars import Progress
@@ -44,6 +45,10 @@ class Attempt:
     not_before: float = 0.0
     held: ExitStack = field(default_factory=ExitStack)
 
+    @property
+    def took(self) -> str:
+        return f"{self.ended - self.began:.0f} s"
+
     def take(self) -> bool:
         """Lock the start of the run until its end; return False if another sweep was faster."""
         try:
@@ -56,6 +61,20 @@ class Attempt:
         return True
 
 
+class Ended(NamedTuple):
+    """A run that has left the pool.
+
+    Attributes:
+        run: the run.
+        how: the time that it took, such as ``12 s``.
+        failure: why it has no report; empty for a finished run.
+    """
+
+    run: Run
+    how: str
+    failure: str = ""
+
+
 @dataclass
 class Pool:
     """The runs of a sweep, and the engine that trains them.
@@ -65,30 +84,24 @@ class Pool:
         settings: what the engine was asked for.
         keep_weights: keep the weights of finished runs.
         progress: shows the progress.
-        failed: runs that have failed.
         pending: runs that are not in the engine.
         running: runs in the engine, by name.
         late: runs whose command ended well and whose report is not visible here yet.
         dropped: names of runs that were cancelled for good.
-        result: is called with each run that is finished; returns its score, for the progress.
         waited_for: names of runs that other processes hold, which were printed already.
+        interrupted: True after Ctrl-C or SIGTERM.
     """
 
     engine: Engine
     settings: Settings
     keep_weights: bool
     progress: Progress
-    failed: list[Failure]
     pending: list[Attempt] = field(default_factory=list)
     running: dict[str, Attempt] = field(default_factory=dict)
     late: list[Attempt] = field(default_factory=list)
     waited_for: set[str] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
-    result: Callable[[Run], str] = mean_score
-
-    @property
-    def done(self) -> bool:
-        return not self.open
+    interrupted: bool = False
 
     @property
     def open(self) -> int:
@@ -101,7 +114,7 @@ class Pool:
         self.pending.append(Attempt(run))
 
     def drop(self, name: str) -> None:
-        """Cancel a run in the engine for good."""
+        """Cancel a run in the engine for good; ``look`` returns it when it has ended."""
         self.dropped.add(name)
         self.engine.cancel([name])
 
@@ -112,8 +125,20 @@ class Pool:
         self.running = {each.run.name: each for each in self.pending if each.run.name in names}
         self.pending = [each for each in self.pending if each.run.name not in names]
 
-    def fill(self) -> None:
-        """Submit pending runs that are free, and drop those that other processes have finished."""
+    def look(self) -> list[Ended]:
+        """Submit what is free, and return the runs that have ended since the last call."""
+        return [*self._reap(), *self._fill()]
+
+    def wait(self) -> None:
+        """Show the progress and wait a moment. Raises KeyboardInterrupt after a signal."""
+        if not self.interrupted:
+            self.progress.show([(a.run.name, a.run.directory) for a in self.running.values()])
+            time.sleep(TICK)
+        if self.interrupted:  # now, as an exception in the middle of a fork would be lost
+            raise KeyboardInterrupt
+
+    def _fill(self) -> list[Ended]:
+        """Submit pending runs that are free; return those that other processes have finished."""
         slots = len(self.pending) if self.engine.queues else self.settings.slots - len(self.running)
         chosen: list[Attempt] = []
         held: list[Run] = []
@@ -124,11 +149,11 @@ class Pool:
                 held.append(attempt.run)
             elif attempt.run.settled or time.monotonic() >= attempt.not_before:
                 chosen.append(attempt)
-        jobs = []
+        jobs, ended = [], []
         for attempt in chosen:
             if attempt.run.settled:
                 self.pending.remove(attempt)
-                self._settle(attempt.run, "by another process")
+                ended.append(Ended(attempt.run, "by another process"))
                 continue
             # a queue may have more runs than a process may open files, and knows what it has
             if not self.engine.queues and not attempt.take():
@@ -141,20 +166,29 @@ class Pool:
         if jobs:
             self.engine.submit(jobs)
         self._say_held(held)
+        return ended
 
-    def reap(self) -> None:
-        """See to the runs that have ended."""
+    def _reap(self) -> list[Ended]:
+        """Return the runs whose command has ended and that do not start again."""
+        ended = []
         for name, code in self.engine.ended().items():
             attempt = self.running.pop(name)
             attempt.held.close()
-            self._see_to(attempt, code)
+            attempt.ended = time.monotonic()
+            if name in self.dropped:
+                ended.append(Ended(attempt.run, attempt.took, "cancelled"))
+            elif code == 0:
+                self.late.append(attempt)
+            elif not self._again(attempt, code):
+                ended.append(Ended(attempt.run, attempt.took, error_line(attempt.run.log, code)))
         for attempt in list(self.late):
-            if attempt.run.finished:
+            late = time.monotonic() > attempt.ended + LATE
+            if attempt.run.finished or late:
                 self.late.remove(attempt)
-                self._settle(attempt.run, f"{attempt.ended - attempt.began:.0f} s")
-            elif time.monotonic() > attempt.ended + LATE:
-                self.late.remove(attempt)
-                self._fail(attempt.run, f"no report.json {LATE:.0f} s after the end of its process")
+                lost = f"no report.json {LATE:.0f} s after the end of its process"
+                failure = "" if attempt.run.finished else lost
+                ended.append(Ended(attempt.run, attempt.took, failure))
+        return ended
 
     def stop(self) -> None:
         """Let every run save its state and end."""
@@ -163,34 +197,19 @@ class Pool:
             self.engine.ended()
             time.sleep(TICK)
 
-    def show(self) -> None:
-        """Update the progress bars."""
-        self.progress.show([(a.run.name, a.run.directory) for a in self.running.values()])
-
-    def _see_to(self, attempt: Attempt, code: int) -> None:
-        """Let a run whose command has ended wait for its report or its next start, or fail."""
-        run, attempt.ended = attempt.run, time.monotonic()
-        if run.name in self.dropped:
-            return
-        if code == 0:
-            self.late.append(attempt)
-        elif code == TryAgain.exit_code:
+    def _again(self, attempt: Attempt, code: int) -> bool:
+        """Let a run start again that was interrupted or killed; return False if it has failed."""
+        if code == TryAgain.exit_code:
             attempt.not_before = attempt.ended + PAUSE
-            self.pending.append(attempt)
         elif code < 0 and attempt.restarts < RESTARTS:
             attempt.restarts += 1
-            self.pending.append(attempt)
             again = f"start {1 + attempt.restarts} of {1 + RESTARTS} follows"
-            self.progress.say(f"{run.name}: {error_line(run.log, code)}; {again}")
+            said = error_line(attempt.run.log, code)
+            self.progress.say(f"{attempt.run.name}: {said}; {again}")
         else:
-            self._fail(run, error_line(run.log, code))
-
-    def _settle(self, run: Run, how: str) -> None:
-        self.progress.settled(run.name, f"{self.result(run)} ({how})")
-
-    def _fail(self, run: Run, reason: str) -> None:
-        self.failed.append(Failure(run, reason))
-        self.progress.settled(run.name, f"failed: {reason}; log: {run.log}")
+            return False
+        self.pending.append(attempt)
+        return True
 
     def _say_held(self, held: Sequence[Run]) -> None:
         new = [run for run in held if run.name not in self.waited_for]
@@ -233,35 +252,39 @@ def train_all(
     progress.skipped(len(runs) - len(pending))
     if not pending:
         return
-    pool = Pool(load_engine(engine, settings), settings, keep_weights, progress, failed=failed)
+    pool = Pool(load_engine(engine, settings), settings, keep_weights, progress)
     for run in pending:
         pool.add(run)
-    work(pool)
-    if settings.detach and pool.running:
+    with working(pool):
+        while True:
+            for ended in pool.look():
+                if ended.failure:
+                    failed.append(Failure(ended.run, ended.failure))
+                    progress.settled(ended.run.name, failed[-1].shown)
+                else:
+                    progress.settled(ended.run.name, f"{mean_score(ended.run)} ({ended.how})")
+            if not pool.open or settings.detach:
+                break
+            pool.wait()
+    if pool.running:
         progress.say(f"{len(pool.running)} runs are in the queue of {engine}")
 
 
-def work(pool: Pool, refill: Callable[[], None] = lambda: None) -> None:
-    """Train the runs of a pool until none is open. With ``settings.detach``, only submit them.
+@contextmanager
+def working(pool: Pool) -> Iterator[None]:
+    """Let the engine of a pool work during a block, and free it at the end.
 
-    ``refill`` is called again and again; it may add and drop some.
-
-    Raises KeyboardInterrupt as ``train_all``.
+    After an exception from the block every run saves its state and ends. The first Ctrl-C or
+    SIGTERM lets ``Pool.wait`` raise KeyboardInterrupt.
     """
-    asked: list[bool] = []
-    # the loop checks `asked`, as an exception in the middle of a fork would be lost
-    with on_signal(lambda: asked.append(True)):
+
+    def interrupt() -> None:
+        pool.interrupted = True
+
+    with on_signal(interrupt):
         try:
             pool.attach()
-            while not asked:
-                pool.reap()
-                pool.fill()
-                refill()  # last: runs that `fill` drops as finished leave room
-                if pool.done or pool.settings.detach:
-                    return
-                pool.show()
-                time.sleep(TICK)
-            raise KeyboardInterrupt
+            yield
         except BaseException:
             pool.stop()
             raise

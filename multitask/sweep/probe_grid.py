@@ -122,7 +122,8 @@ def pooling_of(config: Config, task: str) -> str:
 
 def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
     """Load the data and the encoder, check every cell, and encode the splits of pending runs."""
-    configs = [grid.config(cell, grid.seeds[0], Path()) for cell in grid.cells]
+    kernels = pending[0].config.encoder.kernels  # those of the sweep, in place of `auto`
+    configs = [grid.config(c, grid.seeds[0], Path()).with_kernels(kernels) for c in grid.cells]
     with grid.placed(grid.cells[0]):
         with configs[0].errors_at(("device",)):
             device = pick_device(configs[0].device)

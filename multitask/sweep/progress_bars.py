@@ -1,6 +1,8 @@
 """The output of a sweep: progress bars on a terminal, and a line per run."""
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +14,21 @@ from multitask.utils.heartbeat import working
 
 SHOWN = 3  # running runs that a line names
 TAIL = 4096  # bytes; longer than a line of metrics.jsonl
+REFRESH = 5.0  # seconds between two looks at how far the runs are
 
 
 class Progress:
     """A bar over all runs and one per running run, each with the remaining time.
 
-    Bars are shown only on a terminal (stderr); the lines of ``settled`` go to stdout.
+    Bars are shown only on a terminal (stderr). Elsewhere the line that ``heartbeat`` prints after
+    30 seconds of silence says how far the runs are. Lines go to stdout, or to ``print_line``.
     """
 
-    def __init__(self, total: int, slots: int) -> None:
+    def __init__(self, total: int, slots: int, print_line: Callable[[str], None] = print) -> None:
         self.total = total
         self.done = 0
+        self._print = print_line
+        self._titled = -REFRESH
         # smoothing 0: the remaining time is estimated from the mean over this start's runs
         self._all = tqdm(total=total, unit="run", disable=None, smoothing=0, dynamic_ncols=True)
         self._slots = [
@@ -48,8 +54,8 @@ class Progress:
             bar.close()
 
     def say(self, line: str) -> None:
-        """Print a line on stdout, above the bars."""
-        say(line)
+        """Print a line above the bars."""
+        say(line, self._print)
 
     def skipped(self, count: int) -> None:
         """Count runs that an earlier start has finished; they do not affect the time estimate."""
@@ -67,12 +73,15 @@ class Progress:
 
     def show(self, running: Sequence[tuple[str, Path]]) -> None:
         """Update the bars of the running runs, given as (name, directory)."""
-        names = ", ".join(name for name, _ in running[:SHOWN])
-        more = ", ..." if running[SHOWN:] else ""
-        self._work.title = f"running: {names}{more}; runs finished"
+        if self._all.disable:
+            now = time.monotonic()
+            if now >= self._titled + REFRESH:  # for the line that `heartbeat` prints
+                self._titled = now
+                shown = [f"{name}: {_how_far(files)}" for name, files in running[:SHOWN]]
+                more = ["..."] if running[SHOWN:] else []
+                self._work.title = "; ".join([*shown, *more, "runs finished"])
+            return
         for index, bar in enumerate(self._slots):
-            if bar.disable:
-                return
             name, directory = running[index] if index < len(running) else ("", None)
             done = steps_done(directory) if directory else None
             step, steps, epoch, epochs = done or (0, 0, 0, 0)
@@ -87,10 +96,18 @@ class Progress:
             bar.refresh()
 
 
-def say(line: str) -> None:
-    """Print a line on stdout, above the bars that are shown."""
+def say(line: str, print_line: Callable[[str], None] = print) -> None:
+    """Print a line on stdout, or by ``print_line``, above the bars that are shown."""
     with tqdm.external_write_mode():
-        print(line, flush=True)
+        print_line(line)
+        sys.stdout.flush()
+
+
+def _how_far(run_dir: Path) -> str:
+    done = steps_done(run_dir)
+    if done is None:
+        return "no step yet"
+    return f"step {done[0]:,} of {done[1]:,}, epoch {done[2]:.2f} of {done[3]:.4g}"
 
 
 def steps_done(run_dir: Path) -> tuple[int, int, float, float] | None:

@@ -54,13 +54,13 @@ def sweep(
         check()  # again: another process may have been faster
         remove_scraps(output)
         write_text(directory.grid, text)
-        choose_kernels(directory, runs)
+        kernels = choose_kernels(directory, runs)
     stopped = False
     failed: list[Failure] = []
     with Progress(len(runs), jobs) as progress:
         try:
             with on_signal(interrupt):
-                train(runs, progress, failed)
+                train([run.with_kernels(kernels) for run in runs], progress, failed)
         except KeyboardInterrupt:
             stopped = True
     with own():

@@ -1,7 +1,7 @@
 """One choice of ``encoder.kernels: auto`` for all runs of a sweep.
 
 Dropout draws differ with the kernels. So a sweep chooses once, saves the choice in its directory,
-and tells its runs by the variable ``MULTITASK_KERNELS``.
+and sets the key ``encoder.kernels`` of its runs.
 """
 
 import os
@@ -24,14 +24,15 @@ print(automatic(pick_device(sys.argv[1]))[0])
 """
 
 
-def choose_kernels(directory: SweepDirectory, runs: Sequence[Run]) -> None:
-    """Set ``MULTITASK_KERNELS`` to the saved choice, or choose and save it.
+def choose_kernels(directory: SweepDirectory, runs: Sequence[Run]) -> str | None:
+    """Return the saved choice, or choose and save it. None: the configs have made it.
 
-    A variable of the user wins. Raises UserError if the choice cannot be made.
+    The variable ``MULTITASK_KERNELS`` of the user wins. Raises UserError if the choice cannot be
+    made.
     """
     devices = [run.config.device for run in runs if run.config.encoder.kernels == "auto"]
     if KERNELS_VARIABLE in os.environ or not devices:
-        return
+        return None
     if not directory.kernels.is_file():
         command = [sys.executable, "-c", ASK, devices[0]]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
@@ -39,4 +40,4 @@ def choose_kernels(directory: SweepDirectory, runs: Sequence[Run]) -> None:
             *_, reason = done.stderr.splitlines() or [""]
             raise UserError(f"encoder.kernels: auto: {reason}; set it to torch")
         write_text(directory.kernels, done.stdout.splitlines()[-1] + "\n")
-    os.environ[KERNELS_VARIABLE] = directory.kernels.read_text(encoding="utf-8").strip()
+    return directory.kernels.read_text(encoding="utf-8").strip()

@@ -2,8 +2,8 @@
 
 base: ../cs224n_minilm.yaml
 set: {training.epochs: 3}                                 # overrides of every trial
-trials: 20
-seed: 1                                                   # of the suggestions and of every run
+trials: 20                                                # default
+seed: 1                                                   # default; of suggestions and every run
 search:
   training.lr: {low: 1.0e-5, high: 1.0e-4, log: true}     # a range, ends included
   tasks.sst.pooling: [cls, mean]                          # a list
@@ -19,6 +19,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +33,13 @@ from multitask.sweep.grid import add_to_set, base_of, override_at, safe_label
 from multitask.utils.errors import suggest
 from multitask.utils.limits import CELLS
 
+# keys that are not for `set` and `search`
+KEYS_OF_A_TRIAL = {
+    "seed": "a search has its own `seed` for all trials, at the top of the file: set it there; to "
+    "compare seeds, train the best config with several of them, as `ablate` does",
+    "output_dir": "every trial has its own `output_dir`: give --output DIR",
+}
+
 
 class SearchFile(Strict):
     """The keys of a search file, as at the top of this module."""
@@ -39,8 +47,8 @@ class SearchFile(Strict):
     base: str
     set: dict[str, Any] = {}
     search: dict[str, Any] = Field(min_length=1)
-    trials: int = Field(ge=1, le=CELLS)
-    seed: int = Field(ge=0, lt=2**32)
+    trials: int = Field(20, ge=1, le=CELLS)
+    seed: int = Field(1, ge=0, lt=2**32)
     sampler: Literal["tpe", "random"] = "tpe"
     pruner: Literal["median", "halving", "none"] = "median"
     objectives: list[str] = []
@@ -95,11 +103,12 @@ class SearchSpace:
 
     def settings(self, chosen: Mapping[str, Any]) -> tuple[Override, ...]:
         """Return the overrides of a trial: ``set``, then the chosen numbers and labels by key."""
-        common = [override_at(self._tree, ("set", key), key, v) for key, v in self.file.set.items()]
+        written = partial(override_at, self._tree, of_a_run=KEYS_OF_A_TRIAL)
+        common = [written(("set", key), key, value) for key, value in self.file.set.items()]
         for key, choice in chosen.items():
             parameter = self.parameters[key]
             value = parameter[choice] if isinstance(parameter, dict) else choice
-            common.append(override_at(self._tree, ("search", key), key, value))
+            common.append(written(("search", key), key, value))
         return tuple(common)
 
     def config(self, chosen: Mapping[str, Any]) -> Config:
@@ -180,10 +189,16 @@ def _base_choice(space: SearchSpace, tree: Tree, key: str) -> Any:
         if space.config({key: choice}).resolved() == base:
             return choice
     shown = f", {as_written(there[0])}," if there and not isinstance(there[0], dict) else ""
+    advice = "add it, or choose a base with one of these"
+    if not isinstance(parameter, dict):
+        low, high = as_written(parameter.low), as_written(parameter.high)
+        advice = f"name as `base` a config that extends it and sets {key} between {low} and {high}"
+        if there and there[0] is None:
+            advice += f", or write a list, such as [null, {low}, {high}]"
+        elif there and not isinstance(there[0], bool | str):
+            advice = f"widen the range, or {advice}"
     raise tree.error(
-        ("search", key),
-        f"trial 0 has the base's value{shown} and it is not one of these: add it, or choose a "
-        "base with one of these",
+        ("search", key), f"trial 0 has the base's value{shown} and it is not one of these: {advice}"
     )
 
 

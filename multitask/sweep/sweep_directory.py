@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from multitask.config import Config
@@ -41,6 +41,14 @@ class SweepDirectory:
     def run(self, cell: str, seed: int) -> Path:
         """Return the directory of a run."""
         return self.cells / cell / f"seed-{seed}"
+
+    def trial(self, cell: str) -> Path:
+        """Return the file with the values of a trial, and why it ended without a score."""
+        return self.cells / cell / "trial.json"
+
+    def trials(self) -> list[Path]:
+        """Return the files of all trials."""
+        return list(self.cells.glob("trial-*/trial.json"))
 
     def comparison(self, task: str) -> Path:
         """Return the directory of the comparison: one per task if tasks are trained apart."""
@@ -89,6 +97,13 @@ class Run:
         """The name of the process that trains the run, or of the sweep that has started it."""
         return holder(self.files.lock) or holder(self.start_lock)
 
+    def with_kernels(self, kernels: str | None) -> "Run":
+        """Return the run with these kernels in place of `auto`; None: the run itself."""
+        if kernels is None or self.config.encoder.kernels != "auto":
+            return self
+        arguments = (*self.arguments, dump_override("encoder.kernels", kernels))
+        return replace(self, config=self.config.with_kernels(kernels), arguments=arguments)
+
     @property
     def finished(self) -> bool:
         """True if there is a report."""
@@ -111,6 +126,11 @@ class Failure:
 
     run: Run
     reason: str
+
+    @property
+    def shown(self) -> str:
+        """The reason with the log, for the output."""
+        return f"failed: {self.reason}; log: {self.run.log}"
 
 
 def plan_runs(grid: Grid, output: Path) -> list[Run]:

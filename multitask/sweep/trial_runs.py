@@ -45,3 +45,16 @@ def evaluations(run: RunDirectory) -> list[tuple[float | None, bool]]:
         for event in events
         if event and event["split"] == "holdout"
     ]
+
+
+def divergence(run: RunDirectory) -> str:
+    """Return why a training that diverged has ended; empty if it has not.
+
+    Its log ends with that event; a resumed training removes it.
+    """
+    try:
+        lines = run.metrics.read_bytes().splitlines()
+    except FileNotFoundError:
+        return ""
+    last = parse_event(lines[-1]) if lines else None
+    return str(last["reason"]) if last and last["event"] == "diverged" else ""

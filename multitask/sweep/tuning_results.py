@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,11 +62,15 @@ def objectives_of(space: SearchSpace) -> list[str]:
 
 
 def write_results(
-    space: SearchSpace, output: Path, tried: Sequence[Tried], importances: Importances
+    space: SearchSpace,
+    output: Path,
+    tried: Sequence[Tried],
+    importances: Importances,
+    say: Callable[[str], None] = print,
 ) -> list[Path]:
-    """Write table.md, the figures and the config of the best trials, print the table; return files.
+    """Write table.md, the configs of the best trials and the figures; return the files.
 
-    Without a finished trial there is only the table.
+    Without a finished trial there is only the table. ``say`` prints it.
     """
     ranked = sorted(tried, key=lambda trial: -trial.values[0] if trial.values else math.inf)
     table, notes = trials_table(space, ranked), notes_of(space, ranked)
@@ -83,9 +87,9 @@ def write_results(
     for file, trial in configs.items():
         write_text(file, best_config(space, trial))
     files += [*configs, *_draw(space, output, tried, importances)]
-    print(text_page([("", table)], notes))
+    say(text_page([("", table)], notes))
     for file in files:
-        print(f"written: {file}")
+        say(f"written: {file}")
     return files
 
 

@@ -84,6 +84,7 @@ class Trainer:
                 self._train()
                 self.finished = True
             except NotFinite as problem:
+                self.log.write("diverged", step=self.step, reason=str(problem))
                 raise self._diverged(problem) from problem
             finally:
                 for callback in self.callbacks:

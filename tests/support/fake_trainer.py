@@ -2,7 +2,8 @@
 
 - With a holdout, each task has a score that depends on the learning rate: see `score`.
 - A run whose mean score is below ``FAKE_BEST`` never ends after its first evaluation.
-- ``FAKE_FAIL`` names a cell whose runs fail.
+- ``FAKE_FAIL`` names a cell whose runs fail, ``FAKE_DIVERGE`` one whose runs diverge.
+- While the file ``FAKE_MISSING`` does not exist, every run fails.
 - While the file ``FAKE_HOLD`` exists, no run ends. On SIGTERM a run says `saved` and ends with 75;
   with ``FAKE_STUBBORN`` it says `not yet`.
 - The run that removes the file ``FAKE_KILL`` is killed by -9.
@@ -68,6 +69,14 @@ def train(config: Config) -> None:
     (directory / "config.yaml").write_text(config.dump())
     if directory.parent.name == os.environ.get("FAKE_FAIL"):
         print("error: an earlier one\nerror: the data are bad\nand a last word")
+        sys.exit(2)
+    if not Path(os.environ.get("FAKE_MISSING", "/")).exists():
+        print("error: no such file: data.csv")
+        sys.exit(2)
+    if directory.parent.name == os.environ.get("FAKE_DIVERGE"):
+        event = {"event": "diverged", "step": 3, "reason": "task sst: loss nan"}
+        run.metrics.write_text(json.dumps(event) + "\n")
+        print("error: step 4, task sst: loss nan")
         sys.exit(2)
     for name in ("weights", "checkpoints", "encoder", "figures"):
         (directory / name).mkdir(exist_ok=True)

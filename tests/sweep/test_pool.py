@@ -213,16 +213,18 @@ class Endless(Stub):
 def test_runs_are_added_while_others_train_and_a_dropped_one_is_not_started_again(grid, clock):
     runs = plan_runs(load_grid(grid), Path("runs/g"))
     stub, lines, left = Endless(runs), Lines(), list(runs)
-    one = pool.Pool(stub, Settings(Path("runs/g")), False, lines, failed=[])
-
-    def refill():
-        for name in one.running:
-            one.drop(name)
-        if left and not one.open:
-            one.add(left.pop(0))
-
-    pool.work(one, refill)
-    assert stub.all == NAMES and not one.failed and not left
+    one = pool.Pool(stub, Settings(Path("runs/g")), False, lines)
+    ended = []
+    with pool.working(one):
+        while left or one.open:
+            if not one.open:
+                one.add(left.pop(0))
+            ended += one.look()
+            for name in one.running:
+                one.drop(name)
+            one.wait()
+    assert stub.all == NAMES == [each.run.name for each in ended]
+    assert all(each.failure for each in ended)
 
 
 # --- real processes, of the engine `local` ---

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from multitask.sweep.progress_bars import Progress, steps_done
+from multitask.utils import heartbeat, terminal
 
 PLAN = '{"event": "plan", "step": 0, "steps": 300, "epochs": 3.0}\n'
 
@@ -84,3 +85,29 @@ def test_a_runs_bar_tells_the_time_left_from_the_steps_it_saw(tmp_path, monkeypa
         assert "[00:00<?]" in shown("b", 10)  # another run in this slot
         clock[0] += 60
         assert "[01:00<28:00]" in shown("b", 20)
+
+
+def test_quiet_runs_say_how_far_they_are_every_30_seconds(tmp_path, monkeypatch):
+    now, said = [0.0], []
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("multitask.utils.heartbeat._says", [said.append])
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    (tmp_path / "metrics.jsonl").write_text(PLAN + HALF)
+    counts = []
+    with Progress(5, 2, note) as progress:
+        terminal.note()
+        for second in range(100):
+            now[0] = float(second)
+            progress.show([("a seed 1", tmp_path), ("b seed 1", tmp_path / "nowhere")])
+            if second == 40:
+                progress.settled("c seed 1", "mean 0.5 (3 s)")
+            heartbeat.speak(now[0])
+            counts += [second] * len(said)
+            assert all(("step 150" in line and "1 of 5" in line) or second < 40 for line in said)
+            said.clear()
+    assert counts == [30, 70]
+
+
+def note(line):
+    """Print nothing: only the time counts."""
+    terminal.note()

@@ -30,22 +30,27 @@ def runs(tmp_path, monkeypatch):
 def test_the_choice_is_saved_and_found_again(runs, tmp_path, monkeypatch):
     directory = SweepDirectory(tmp_path)
     monkeypatch.setattr(same_kernels, "ASK", "print('noise'); print('compiled')")
-    choose_kernels(directory, runs("auto"))
-    assert (
-        directory.kernels.read_text() == "compiled\n" and os.environ[KERNELS_VARIABLE] == "compiled"
-    )
+    assert choose_kernels(directory, runs("auto")) == "compiled"
+    assert directory.kernels.read_text() == "compiled\n"
     monkeypatch.setattr(same_kernels, "ASK", "raise SystemExit(1)")  # it is not asked again
-    monkeypatch.delenv(KERNELS_VARIABLE)
-    choose_kernels(directory, runs("auto"))
-    assert os.environ[KERNELS_VARIABLE] == "compiled"
+    assert choose_kernels(directory, runs("auto")) == "compiled"
+    assert KERNELS_VARIABLE not in os.environ
+
+
+def test_the_choice_is_a_key_of_a_run_that_has_none(runs):
+    (run,) = runs("auto")
+    chosen = run.with_kernels("compiled")
+    assert chosen.config.encoder.kernels == "compiled"
+    assert chosen.arguments == ("encoder.kernels=compiled",)
+    (own,) = runs("torch")
+    assert own.with_kernels("compiled") == own and run.with_kernels(None) == run
 
 
 def test_nothing_is_chosen_where_the_config_or_the_user_has(runs, tmp_path, monkeypatch):
     monkeypatch.setattr(same_kernels, "ASK", "raise SystemExit(1)")
-    choose_kernels(SweepDirectory(tmp_path), runs("torch"))
-    assert KERNELS_VARIABLE not in os.environ
+    assert choose_kernels(SweepDirectory(tmp_path), runs("torch")) is None
     monkeypatch.setenv(KERNELS_VARIABLE, "torch")
-    choose_kernels(SweepDirectory(tmp_path), runs("auto"))
+    assert choose_kernels(SweepDirectory(tmp_path), runs("auto")) is None
     assert not SweepDirectory(tmp_path).kernels.exists()
 
 
@@ -59,5 +64,5 @@ def test_a_new_process_can_be_asked(runs, tmp_path, monkeypatch):
     """Without a compiler the answer is torch, and nothing is built."""
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "builds"))
-    choose_kernels(SweepDirectory(tmp_path), runs("auto"))
-    assert os.environ[KERNELS_VARIABLE] == "torch" and not (tmp_path / "builds").exists()
+    assert choose_kernels(SweepDirectory(tmp_path), runs("auto")) == "torch"
+    assert not (tmp_path / "builds").exists()

@@ -1,5 +1,6 @@
 """The file of a search: its parameters, trial 0, and every mistake with its line."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,34 @@ def test_objectives_have_no_pruner_unless_one_is_asked_for(written):
     values = "  training.lr: [5.0e-5]\n"
     assert written(values).file.pruner == "median"
     assert written(values + "objectives: [sst, qqp]\n").file.pruner == "none"
+
+
+def test_a_key_that_the_base_leaves_open_can_be_searched_as_the_message_says(written, tmp_path):
+    """Each way that the message names: a list with null, or a base with a number of the range."""
+    key = "tasks.sst.head_lr"
+    with pytest.raises(UserError, match=rf"search\.{key}: ") as error:
+        written(f"  {key}: {{low: 1.0e-3, high: 1.0e-1}}\n")
+    advised = re.search(r"\[null, .*?\]", str(error.value))[0]
+    assert written(f"  {key}: {advised}\n").first == {key: "null"}
+    base = tmp_path / "base.yaml"
+    base.write_text(
+        f"extends: {ROOT / 'configs/cs224n_minilm.yaml'}\ntasks: {{sst: {{head_lr: 0.01}}}}\n"
+    )
+    text = f"base: {base}\n{SET}  {key}: {{low: 1.0e-3, high: 1.0e-1}}\n"
+    (tmp_path / "s.yaml").write_text(text)
+    assert load_search(tmp_path / "s.yaml").first == {key: 0.01}
+
+
+def test_the_seed_is_a_key_of_the_file_and_has_a_default(written, tmp_path):
+    values = "  training.lr: [5.0e-5]\n"
+    (tmp_path / "s.yaml").write_text(BASE.splitlines()[0] + "\n" + SET + values)
+    file = load_search(tmp_path / "s.yaml").file
+    assert (file.trials, file.seed) == (20, 1)
+    for wrong in ("  seed: [1, 2]\n", "  output_dir: [a, b]\n"):
+        with pytest.raises(UserError, match=r"search\.(seed|output_dir): "):
+            written(values + wrong)
+    with pytest.raises(UserError, match=r"command line: set\.seed: .* at the top of the file"):
+        written(values, ["seed=3"])
 
 
 def test_a_key_of_all_tasks_has_the_base_value_that_changes_nothing(written):

@@ -6,7 +6,7 @@ from multitask.config import load_config
 from multitask.config.run_directory import RunDirectory
 from multitask.sweep.search_space import load_search
 from multitask.sweep.sweep_directory import SweepDirectory
-from multitask.sweep.trial_runs import evaluations, run_of
+from multitask.sweep.trial_runs import divergence, evaluations, run_of
 from tests.conftest import ROOT
 
 
@@ -35,3 +35,14 @@ def test_evaluations_of_a_log_whose_last_line_is_cut(tmp_path):
     text = "\n".join(map(json.dumps, lines))
     run.metrics.write_text(text[:-3])
     assert evaluations(run) == [(None, True), (0.5, False)]
+
+
+def test_a_run_has_diverged_if_its_log_ends_so(tmp_path):
+    run = RunDirectory(tmp_path)
+    assert divergence(run) == ""
+    event = json.dumps({"event": "diverged", "step": 3, "reason": "task sst: loss nan"})
+    run.metrics.write_text(event + "\n")
+    assert divergence(run) == "task sst: loss nan"
+    step = json.dumps({"event": "step", "step": 4, "task": "sst", "loss": 1.0})
+    run.metrics.write_text(f"{event}\n{step}\n")
+    assert divergence(run) == ""

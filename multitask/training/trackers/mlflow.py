@@ -24,7 +24,11 @@ class MLflow(Tracker):
     def start(self, run: TrackedRun, run_id: str | None) -> str:
         os.environ.update({name: v for name, v in DEFAULTS.items() if name not in os.environ})
         import mlflow
+        from mlflow.store.db import utils
 
+        utils.MAX_RETRY_COUNT = (
+            1  # it has no variable: the library tries ten times, for 100 seconds
+        )
         if not mlflow.is_tracking_uri_set():
             mlflow.set_tracking_uri("sqlite:///mlflow.db")
         self._client = client = mlflow.MlflowClient()

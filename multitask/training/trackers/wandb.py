@@ -2,10 +2,13 @@
 
 import os
 import secrets
+import shlex
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from multitask.training.trackers.base import PROJECT, Row, TrackedRun, Tracker
+from multitask.utils.errors import reason_of, warn
 
 TIMEOUT = 10.0  # seconds to wait for the server, at the start and at the end
 
@@ -22,23 +25,35 @@ class WeightsAndBiases(Tracker):
         import wandb
 
         run_id = run_id or secrets.token_hex(4)
-        mode: Any = os.environ.get("WANDB_MODE") or "online"
-        # neither network nor question
-        if mode == "online" and not wandb.login(verify=False, prompt=False):
-            mode = "offline"
         limits = {"init_timeout": TIMEOUT, "finish_timeout": TIMEOUT}
-        self._run: Any = wandb.init(
+        begin = partial(
+            wandb.init,
             project=os.environ.get("WANDB_PROJECT") or PROJECT,
             id=run_id,
             name=run.name,
             group=run.sweep,
             config=dict(run.config),
             dir=run.directory.make(run.directory.trackers),
-            mode=mode,
-            resume="allow" if mode == "online" else None,
             settings=wandb.Settings(silent=True, console="off", **limits),
         )
+        mode: Any = os.environ.get("WANDB_MODE") or "online"
+        self._run: Any = None
+        if mode == "online":
+            try:
+                if wandb.login(verify=False, prompt=False):  # neither network nor question
+                    self._run = begin(mode=mode, resume="allow")
+            except Exception as error:  # no network, or a wrong key
+                wandb.teardown()  # it would hold the id
+                reason = reason_of(error, 200)
+                self._run = begin(mode="offline")
+                warn(f"wandb: no connection ({reason}): the run is in a file; {self._advice}")
+        if self._run is None:
+            self._run = begin(mode="offline" if mode == "online" else mode)
         return run_id
+
+    @property
+    def _advice(self) -> str:
+        return f"upload it with `wandb sync {shlex.quote(self._run.settings.sync_dir)}`"
 
     def log(self, rows: Sequence[Row]) -> None:
         for step, values in rows:
@@ -48,4 +63,7 @@ class WeightsAndBiases(Tracker):
         self._run.summary.update(row.values)
 
     def close(self, finished: bool) -> None:
-        self._run.finish(exit_code=0 if finished else 1)
+        try:
+            self._run.finish(exit_code=0 if finished else 1)
+        except Exception as error:  # the network was lost
+            raise ConnectionError(f"{reason_of(error, 100)}; {self._advice}") from error

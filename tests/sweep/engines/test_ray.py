@@ -12,6 +12,7 @@ import pytest
 from multitask.sweep.engines.base import Settings
 from multitask.sweep.engines.ray import Ray
 from multitask.utils.errors import UserError
+from tests.support.engine_jobs import job_of
 from tests.support.engine_kills import parent
 from tests.support.fake_sweep import ALL, alive, background, log_of, processes_of, starts, until
 
@@ -98,3 +99,97 @@ def test_a_run_of_a_lost_worker_saves_and_is_submitted_again(grid, monkeypatch):
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said
     assert [len(starts(*run)) for run in ALL] == [2, 1, 1, 1]
+
+
+class Node:
+    """Stands in for Ray: whether a node is alive, and what became of tasks without one."""
+
+    class Lost(Exception):
+        pass
+
+    def __init__(self, problem: Exception | None = None) -> None:
+        self.problem, self.alive, self.starts, self.tasks = problem, True, 0, []
+        self.RayError = self.Lost
+        self.RayTaskError = self.TaskCancelledError = KeyError
+
+    def init(self, *_, **__):
+        if self.problem:
+            raise self.problem
+        self.starts, self.alive = self.starts + 1, True
+
+    def shutdown(self):
+        self.alive = False
+
+    def nodes(self):
+        return [{"Alive": self.alive, "Resources": {"CPU": 2.0}}]
+
+    def remote(self, *arguments, **options):
+        if options:
+            return lambda function: self
+        self.tasks.append("a task" if self.alive else self.Lost())
+        return len(self.tasks) - 1
+
+    def wait(self, tasks, **_):
+        return tasks, []
+
+    def get(self, task):
+        if isinstance(self.tasks[task], Exception):
+            raise self.tasks[task]
+        return 0
+
+
+@pytest.fixture
+def node(monkeypatch) -> Node:
+    """A stand-in for the library, which need not be installed."""
+    made = Node()
+    monkeypatch.setattr("multitask.sweep.engines.ray.optional", lambda *_: made)
+    monkeypatch.setattr(Ray, "_check_directory", lambda *_: None)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    return made
+
+
+def test_a_ray_that_does_not_come_up_is_one_line(node, tmp_path):
+    node.problem = Exception("The current node timed out during startup.")  # Ray's own kind
+    with pytest.raises(UserError, match="--engine ray: The current node timed out"):
+        Ray(Settings(tmp_path))
+
+
+def test_a_job_without_a_node_waits_and_is_no_start(node, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("multitask.sweep.engines.ray.NODES", 0.0)
+    engine = Ray(Settings(tmp_path))
+    jobs = [job_of(tmp_path, name) for name in "ab"]
+    node.alive = False
+    engine.submit(jobs)
+    assert engine.ended() == {} and engine.running() == ["a", "b"]
+    engine.cancel(["b"])
+    assert engine.running() == ["a", "b"]  # Ray starts again, and has the job
+    assert engine.ended() == {"a": 0, "b": -signal.SIGTERM}
+    assert node.starts == 2 and engine.running() == []
+    node.alive = False
+    engine.submit(jobs[:1])
+    jobs[0].log.write_text("# start\n")  # it began, and the node was lost
+    assert engine.ended() == {"a": -signal.SIGKILL}
+
+
+def test_a_lost_job_is_a_start_if_there_is_a_node(node, tmp_path):
+    engine = Ray(Settings(tmp_path))
+    node.alive = False
+    engine.submit([job_of(tmp_path, "a")])
+    node.alive = True
+    assert engine.ended() == {"a": -signal.SIGKILL}
+
+
+@with_marks
+def test_runs_of_a_lost_raylet_go_on_without_using_up_their_starts(grid, monkeypatch):
+    hold = grid.with_name("hold")
+    hold.touch()
+    monkeypatch.setenv("FAKE_HOLD", str(hold))
+    process = background(grid, "--engine", "ray")
+    until(lambda: Path("runs/g/cells/a/seed-1/metrics.jsonl").exists())
+    (run,) = processes_of("a", 1)
+    os.kill(parent(parent(run)), signal.SIGKILL)
+    hold.unlink()
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert [len(starts(*run)) for run in ALL][1:] == [1, 1, 1]
+    assert said.count("follows") <= 1

@@ -47,9 +47,21 @@ def test_a_killed_run_is_resumed_under_its_id_with_each_step_once(
     check_same(recorded(client, run), expected(tmp_path / "run"))
 
 
-def test_a_server_that_does_not_answer_costs_one_warning(tiny_overrides, tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://127.0.0.1:9",
+        "sqlite:////proc/mlflow.db",
+        "sqlite:////dev/null/mlflow.db",
+        "sqlite:////",
+    ],
+)
+def test_a_server_or_file_that_cannot_be_used_costs_one_warning(
+    uri, tiny_overrides, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     done = train(command(tiny_overrides, "training.max_steps=2", TRACKED))
     warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: mlflow")]
     assert len(warnings) == 1 and "the run goes on without it" in warnings[0]
+    assert "will be retried" not in done.stderr
     assert report_of(tmp_path / "run")["steps"]["done"] == 2

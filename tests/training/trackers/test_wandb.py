@@ -72,10 +72,19 @@ def test_a_killed_run_is_resumed_under_its_id_with_each_step_once(
     assert load(run_dir).tasks  # needs no tracker
 
 
-def test_a_server_that_does_not_answer_costs_one_warning(tiny_overrides, tmp_path, monkeypatch):
-    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+@pytest.mark.parametrize("key", ["0" * 40, "no key"])
+def test_without_a_server_or_with_a_wrong_key_the_run_is_in_a_file_to_upload(
+    key, tiny_overrides, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("WANDB_API_KEY", key)
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
     done = train(command(tiny_overrides, "training.max_steps=2", TRACKED))
-    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: wandb")]
-    assert len(warnings) == 1 and "the run goes on without it" in warnings[0]
-    assert report_of(tmp_path / "run")["steps"]["done"] == 2
+    (warning,) = [line for line in done.stderr.splitlines() if line.startswith("warning: wandb")]
+    run_dir = tmp_path / "run"
+    (file,) = (run_dir / "trackers" / "wandb").glob("offline-run-*/*.wandb")
+    assert f"`wandb sync {file.parent}`" in warning
+    assert report_of(run_dir)["steps"]["done"] == 2
+    (session,) = sessions(run_dir)
+    check_same(recorded(session, 2), expected(run_dir))
+    (run,) = [record.run for record in session if record.WhichOneof("record_type") == "run"]
+    assert run.run_id == run_id(run_dir, "wandb")
