@@ -6,16 +6,16 @@ that the tokenizer drops make no difference. The texts alone tell where two task
 different lengths.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
+from itertools import chain, combinations, pairwise
 from typing import Any
 
 import numpy as np
 
 from multitask.config import Config
-from multitask.data.tokenize import Split, Tokens
+from multitask.data.tokenize import AT_ONCE, Split, Tokens
 from multitask.tasks.rows import Rows
 
 Key = tuple[Hashable, ...]
@@ -41,7 +41,15 @@ class Seen:
 
 def row_key(texts: Sequence[str]) -> tuple[str, ...]:
     """Return a key that ignores white space and the order of a pair."""
-    return tuple(sorted(" ".join(text.split()) for text in texts))
+    return tuple(sorted([" ".join(text.split()) for text in texts]))
+
+
+def hashes(keys: Iterable[Hashable]) -> np.ndarray:
+    """Return a 64-bit hash of each key, int64 [N], which needs a thirtieth of the memory.
+
+    That any two of a million keys have the same hash has a probability of 3e-8.
+    """
+    return np.fromiter(map(hash, keys), np.int64)
 
 
 def separators(tokenizer: Any) -> list[int]:
@@ -50,8 +58,8 @@ def separators(tokenizer: Any) -> list[int]:
     return sorted({number for number in ids if number is not None})
 
 
-def id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> list[tuple[bytes, ...]]:
-    """Return each row's key: the sorted token ids of its ``texts`` texts.
+def id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> Iterator[tuple[bytes, ...]]:
+    """Yield each row's key: the sorted token ids of its ``texts`` texts.
 
     ``special`` are the ids around texts. A text that is read in windows has an entry per window.
     """
@@ -61,22 +69,30 @@ def id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> list[tuple[
     at_start[1:] |= ~inside[:-1]
     at_end[:-1] |= ~inside[1:]
     starts, ends = np.flatnonzero(inside & at_start), np.flatnonzero(inside & at_end) + 1
-    sequences = np.searchsorted(tokens.offsets, starts, side="right") - 1
-    rows = tokens.row_of[sequences % len(tokens)].tolist()
-    sides = (sequences // len(tokens)).tolist()
-    ids, size = tokens.ids.tobytes(), tokens.ids.itemsize
-    parts: list[list[bytes]] = [[] for _ in range(tokens.row_of[-1] + 1)]
-    for row, side, start, end in zip(rows, sides, starts.tolist(), ends.tolist(), strict=True):
-        if side < texts:  # a contrastive task has two equal views of a text
-            parts[row].append(ids[size * start : size * end])
-    # a text that several sequences of a row repeat counts once
-    repeats = [tokens.owners is not None or len(row) > texts for row in parts]
-    parts = [list(set(row)) if twice else row for row, twice in zip(parts, repeats, strict=True)]
-    return [tuple(sorted([*row, *[b""] * (texts - len(row))])) for row in parts]
+    sides, places = np.divmod(
+        np.searchsorted(tokens.offsets, starts, side="right") - 1, len(tokens)
+    )
+    owners = tokens.row_of[places]
+    order = np.argsort(owners, kind="stable")
+    order = order[sides[order] < texts]  # a contrastive task has two equal views of a text
+    starts, ends, owners = starts[order], ends[order], owners[order]
+    bounds = np.searchsorted(owners, np.arange(tokens.row_of[-1] + 2))
+    ids, size = memoryview(tokens.ids).cast("B"), tokens.ids.itemsize
+    for first in range(0, len(bounds) - 1, AT_ONCE):
+        rows = bounds[first : first + AT_ONCE + 1]
+        part = slice(rows[0], rows[-1])
+        spans = zip((size * starts[part]).tolist(), (size * ends[part]).tolist(), strict=True)
+        every = [bytes(ids[start:end]) for start, end in spans]
+        for start, end in pairwise((rows - rows[0]).tolist()):
+            row: Collection[bytes] = every[start:end]
+            # a text that several sequences of a row repeat counts once
+            if tokens.owners is not None or len(row) > texts:
+                row = set(row)
+            yield tuple(sorted([*row, *[b""] * (texts - len(row))]))
 
 
-def encoded_keys(split: Split, special: Collection[int]) -> list[tuple[bytes, ...]]:
-    """Return ``id_keys`` of a split's rows."""
+def encoded_keys(split: Split, special: Collection[int]) -> Iterator[tuple[bytes, ...]]:
+    """Yield ``id_keys`` of a split's rows."""
     return id_keys(split.tokens, len(split.rows.texts[0]), special)
 
 
@@ -85,26 +101,26 @@ def in_training(
 ) -> dict[str, dict[str, Seen]]:
     """Return which dev and test rows of each task are in training data; see ``Seen``."""
 
-    @cache
-    def keys(task: str, name: str) -> list[tuple[Key, Key]]:
+    def keys(task: str, name: str) -> Iterator[Key]:
+        """Yield both keys of each row."""
         split = splits[task][name]
         texts = map(row_key, split.rows.texts)
-        return list(zip(encoded_keys(split, special), texts, strict=True))
+        return chain.from_iterable(zip(encoded_keys(split, special), texts, strict=True))
 
     @cache
-    def trained(task: str, size: int) -> set[Key]:
+    def trained(task: str, size: int) -> np.ndarray:
         parts = [name for name in ("train", "holdout") if name in splits[task]]
-        every = {key for name in parts for row in keys(task, name) for key in row}
-        return every | parts_of(every, size)
+        every = chain.from_iterable(keys(task, name) for name in parts)
+        return np.unique(hashes(p for key in every for p in (key, *combinations(key, size))))
 
     def seen(task: str, name: str) -> Seen:
-        rows, size = keys(task, name), len(splits[task][name].rows.texts[0])
+        rows, size = hashes(keys(task, name)), len(splits[task][name].rows.texts[0])
         own, others = training_tasks(config, task)
         by_task = {
-            source: np.array([not trained(source, size).isdisjoint(row) for row in rows])
+            source: np.isin(rows, trained(source, size)).reshape(-1, 2).any(axis=1)
             for source in (*own, *others)
         }
-        none = np.zeros(len(rows), dtype=bool)
+        none = np.zeros(len(rows) // 2, dtype=bool)
         return Seen(
             np.any([none, *(by_task[source] for source in own)], axis=0),
             {source: by_task[source] for source in others if by_task[source].any()},

@@ -29,7 +29,8 @@ def tokenizer(tiny_encoder):
 def keys(tokenizer, texts: list[tuple[str, ...]], twice: bool = False, **how):
     rows = Rows("file", [str(i) for i in range(len(texts))], texts, None)
     tokens = tokenize(rows, tokenizer, **{"max_length": 12, **how})
-    return id_keys(tokens.twice() if twice else tokens, len(texts[0]), separators(tokenizer))
+    tokens = tokens.twice() if twice else tokens
+    return [*id_keys(tokens, len(texts[0]), separators(tokenizer))]
 
 
 def naive(tokenizer, texts: tuple[str, ...]) -> tuple[bytes, ...]:
