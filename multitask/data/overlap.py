@@ -77,7 +77,7 @@ def id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> Iterator[tu
     order = order[sides[order] < texts]  # a contrastive task has two equal views of a text
     starts, ends, owners = starts[order], ends[order], owners[order]
     bounds = np.searchsorted(owners, np.arange(tokens.row_of[-1] + 2))
-    ids, size = memoryview(tokens.ids).cast("B"), tokens.ids.itemsize
+    ids, size = tokens.ids.data.cast("B"), tokens.ids.itemsize
     for first in range(0, len(bounds) - 1, AT_ONCE):
         rows = bounds[first : first + AT_ONCE + 1]
         part = slice(rows[0], rows[-1])
@@ -117,7 +117,7 @@ def in_training(
         rows, size = hashes(keys(task, name)), len(splits[task][name].rows.texts[0])
         own, others = training_tasks(config, task)
         by_task = {
-            source: np.isin(rows, trained(source, size)).reshape(-1, 2).any(axis=1)
+            source: np.isin(rows, trained(source, size)).reshape(-1, 2).max(axis=1)
             for source in (*own, *others)
         }
         none = np.zeros(len(rows) // 2, dtype=bool)
