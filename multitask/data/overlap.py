@@ -7,9 +7,9 @@ different lengths.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import chain, combinations, pairwise
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -63,32 +63,31 @@ def id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> Iterator[tu
 
     ``special`` are the ids around texts. A text that is read in windows has an entry per window.
     """
+    rows = np.arange(tokens.row_of[-1] + 1)
+    bare = replace(tokens, words=None, targets=None, spans=None, answers=None)
+    for start in range(0, len(rows), AT_ONCE):
+        yield from _id_keys(bare.take(rows[start : start + AT_ONCE]), texts, special)
+
+
+def _id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> list[tuple[bytes, ...]]:
     inside = ~np.isin(tokens.ids, [*special])
     at_start, at_end = np.zeros((2, len(inside)), dtype=bool)
     at_start[tokens.offsets[:-1]] = at_end[tokens.offsets[1:] - 1] = True
     at_start[1:] |= ~inside[:-1]
     at_end[:-1] |= ~inside[1:]
     starts, ends = np.flatnonzero(inside & at_start), np.flatnonzero(inside & at_end) + 1
-    sides, places = np.divmod(
-        np.searchsorted(tokens.offsets, starts, side="right") - 1, len(tokens)
-    )
-    owners = tokens.row_of[places]
-    order = np.argsort(owners, kind="stable")
-    order = order[sides[order] < texts]  # a contrastive task has two equal views of a text
-    starts, ends, owners = starts[order], ends[order], owners[order]
-    bounds = np.searchsorted(owners, np.arange(tokens.row_of[-1] + 2))
-    ids, size = tokens.ids.data.cast("B"), tokens.ids.itemsize
-    for first in range(0, len(bounds) - 1, AT_ONCE):
-        rows = bounds[first : first + AT_ONCE + 1]
-        part = slice(rows[0], rows[-1])
-        spans = zip((size * starts[part]).tolist(), (size * ends[part]).tolist(), strict=True)
-        every = [bytes(ids[start:end]) for start, end in spans]
-        for start, end in pairwise((rows - rows[0]).tolist()):
-            row: Collection[bytes] = every[start:end]
-            # a text that several sequences of a row repeat counts once
-            if tokens.owners is not None or len(row) > texts:
-                row = set(row)
-            yield tuple(sorted([*row, *[b""] * (texts - len(row))]))
+    sequences = np.searchsorted(tokens.offsets, starts, side="right") - 1
+    rows = tokens.row_of[sequences % len(tokens)].tolist()
+    sides = (sequences // len(tokens)).tolist()
+    ids, size = tokens.ids.tobytes(), tokens.ids.itemsize
+    parts: list[list[bytes]] = [[] for _ in range(tokens.row_of[-1] + 1)]
+    for row, side, start, end in zip(rows, sides, starts.tolist(), ends.tolist(), strict=True):
+        if side < texts:  # a contrastive task has two equal views of a text
+            parts[row].append(ids[size * start : size * end])
+    # a text that several sequences of a row repeat counts once
+    repeats = [tokens.owners is not None or len(row) > texts for row in parts]
+    parts = [list(set(row)) if twice else row for row, twice in zip(parts, repeats, strict=True)]
+    return [tuple(sorted([*row, *[b""] * (texts - len(row))])) for row in parts]
 
 
 def encoded_keys(split: Split, special: Collection[int]) -> Iterator[tuple[bytes, ...]]:

@@ -91,9 +91,9 @@ class Tokens:
     def take(self, index: np.ndarray) -> "Tokens":
         """Return the tokens of the rows at ``index``, in that order, before labels are marked."""
         assert not self.labelled, "labels are not taken along"
-        begins, ends = (
-            np.searchsorted(self.row_of, index, side=side) for side in ("left", "right")
-        )
+        begins, ends = index, index + 1
+        if self.owners is not None:
+            begins, ends = (np.searchsorted(self.owners, index, side=s) for s in ("left", "right"))
         rows = _ranges(begins, ends)
         numbers = np.concatenate([side * len(self) + rows for side in range(self.sides)])
         places = _ranges(self.offsets[numbers], self.offsets[numbers + 1])
@@ -237,7 +237,8 @@ def _tokenize(
     also: list[str],
     stride: int | None,
 ) -> dict[str, np.ndarray]:
-    parts: dict[int, list[dict[str, np.ndarray]]] = defaultdict(list)  # by side
+    # bytes of the arrays by name and side: they grow in place, and leave no holes in the memory
+    flat: dict[str, dict[int, bytearray]] = defaultdict(lambda: defaultdict(bytearray))
     for start, sides in _batches(rows, arrange):
         for number, side in enumerate(sides):
             texts = [[*column] for column in zip(*side, strict=True)]
@@ -251,10 +252,12 @@ def _tokenize(
             # padding and truncation are set here: settings saved in the tokenizer have no effect
             part = _arrays(_encoded(rows, tokenizer, *texts, **cut), also, len(texts) == 2)
             part["owners"] += start
-            parts[number].append(part)
-    every = [part for side in parts.values() for part in side]
-    # array by array: the parts of all of them would be in memory twice
-    arrays = {name: np.concatenate([part.pop(name) for part in every]) for name in [*every[0]]}
+            for name, array in part.items():
+                flat[name][number] += array.tobytes()
+    arrays = {}
+    for name, array in part.items():
+        joined = bytearray().join(flat.pop(name).values())
+        arrays[name] = np.frombuffer(joined, array.dtype).reshape(-1, *array.shape[1:])
     lengths, owners = arrays.pop("lengths"), arrays.pop("owners")
     _check_lengths(rows, lengths, owners)
     arrays["offsets"] = np.concatenate([[0], np.cumsum(lengths)])
