@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from multitask.config import DataConfig
+from multitask.data.readers.lines import lines_of
 from multitask.data.readers.places import PlacedColumns
 from multitask.utils.errors import UserError, warn
 
@@ -29,7 +30,7 @@ def read_separated(text: str, file: str, declared: str, data: DataConfig) -> dic
     with file and line if a row has more or fewer cells than the header or repeats it, or if a quote
     does not enclose its cell.
     """
-    if excel := EXCEL.fullmatch(next(_lines(text))):
+    if excel := EXCEL.fullmatch(next(lines_of(text))):
         declared, text = excel[1], text[excel.end() :]
     separator = _separator(text, file, declared, data)
     rows = _rows(text, file, separator, data.quoting)
@@ -147,24 +148,15 @@ def _first_row(text: str, file: str, separator: str, quoting: bool) -> list[str]
         return []
 
 
-def _lines(text: str) -> Iterator[str]:
-    """Yield what `split` returns at line feeds, without a list of all lines."""
-    start = 0
-    while (end := text.find("\n", start)) >= 0:
-        yield text[start:end]
-        start = end + 1
-    yield text[start:]
-
-
 def _rows(text: str, file: str, separator: str, quoting: bool) -> Iterator[tuple[int, list[str]]]:
     """Yield each row's first line number and cells. Raises UserError with file and line."""
     if not quoting:  # `csv` would end a row at a carriage return inside a text
-        for number, line in enumerate(_lines(text), 1):
+        for number, line in enumerate(lines_of(text), 1):
             if line.removesuffix("\r"):
                 yield number, line.removesuffix("\r").split(separator)
         return
     csv.field_size_limit(2**31 - 1)  # long documents
-    ended = (f"{line}\n" for line in _lines(text))
+    ended = (f"{line}\n" for line in lines_of(text))
     # strict: a quote that does not end its cell would swallow separators, or several rows
     reader = csv.reader(ended, delimiter=separator, strict=True)
     start = 1
