@@ -54,7 +54,7 @@ faults: dev  ## inject faults: kills, flipped bits, fuzzed input, small limits; 
 	KILL_EVERY=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow" tests/faults
 
 # Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
-BENCHMARKS := training_step trainers methods profile_step encode search encoder attention poolers smart_step contrastive_memory processes bitlinear
+BENCHMARKS := training_step trainers methods profile_step encode search encoder attention poolers smart_step contrastive_memory processes rows bitlinear
 SUITES = $(DATA)/../sts
 bench: dev  ## measure everything of docs/performance.md (an hour and a half on 2 cores)
 	$(BIN)/python -m pip install --no-deps smart-pytorch==0.0.4  # a peer

@@ -6,7 +6,7 @@ dropped and counted.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,9 +143,9 @@ def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
     values: set[str] = set()
     cells = column_of(columns, data, "label", source)
     refuse_vectors(config, task, cells, task_type, source=source, named=False)
-    for row, cell in enumerate(cells):
+    for row, (cell, first) in enumerate(_with_first(cells)):
         try:
-            values.update(read(cell) or ())
+            values.update((first == row and read(cell)) or ())
         except ValueError as error:
             where = place_of(columns, row, source)
             raise UserError(f"{where}: {data.label} {error}") from None
@@ -203,6 +203,8 @@ def without(missing: np.ndarray, rows: Rows, what: str = "a label") -> Rows:
     """
     if missing.all():
         raise UserError(f"{rows.source}: no labelled rows ({len(rows)} without {what})")
+    if not missing.any():
+        return rows
     labelled = rows.take(np.flatnonzero(~missing))
     labelled.unlabelled_dropped = rows.unlabelled_dropped + int(missing.sum())
     return labelled
@@ -259,16 +261,25 @@ def _cell_reader(
     return read_vector if data.label_vectors else read
 
 
+def _with_first(cells: Sequence[Any]) -> Iterator[tuple[Any, int]]:
+    """Yield each cell with the first row that has the same text: a few texts are most labels."""
+    rows: dict[str, int] = {}
+    for row, cell in enumerate(cells):
+        yield cell, rows.setdefault(cell, row) if isinstance(cell, str) else row
+
+
 def _labels(
     data: DataConfig, columns: dict, rows: Rows, reader: LabelReader, *, split: str
 ) -> np.ndarray:
     """Read every row's label; missing ones are marked (see ``TaskType.missing``)."""
     task_type, read = reader.task_type, _cell_reader(data, reader.task_type, [*reader.ids])
     labels = task_type.unread(len(rows), reader)
-    for i, cell in enumerate(column_of(columns, data, "label", rows.source)):
+    cells = column_of(columns, data, "label", rows.source)
+    for i, (cell, first) in enumerate(_with_first(cells)):
         try:
-            values = read(cell)
-            if values is not None:
+            if first < i:
+                labels[i] = labels[first]
+            elif (values := read(cell)) is not None:
                 labels[i] = task_type.read(values, reader)
         except ValueError as error:
             where = f"{place_of(columns, i, rows.source)} (id {rows.ids[i]})"
@@ -379,7 +390,7 @@ def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
             what = f"{len(missing):,} without {name} (null), the first one is row {missing[0]:,}"
             warn(f"{source}: {what}: an empty text is used")
         for number, value in enumerate(values):
-            text = text_of(value)
+            text = value if isinstance(value, str) else text_of(value)
             no_text = isinstance(value, dict | list)
             if problem := f"is no text: {text[:60]}" if no_text else problem_of(text):
                 raise UserError(f"{place_of(columns, number, source)}: {name} {problem}")
@@ -390,7 +401,7 @@ def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
     if data.id is None:
         ids = [str(i) for i in range(len(sides[0]))]
     else:
-        ids = [text_of(value) for value in column_of(columns, data, "id", source)]
+        ids = [*map(text_of, column_of(columns, data, "id", source))]
     rows: list[tuple[str, ...]] = list(zip(*sides, strict=True))
     if data.choices is not None:
         endings = read_endings(data, columns, source)

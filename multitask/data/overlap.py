@@ -6,17 +6,17 @@ that the tokenizer drops make no difference. The texts alone tell where two task
 different lengths.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
 
 from multitask.config import Config
 from multitask.config.registry import input_type
-from multitask.data.tokenize import Split, Tokens, tokenize
+from multitask.data.tokenize import AT_ONCE, Split, Tokens, tokenize
 from multitask.tasks.rows import Rows
 
 Key = tuple[Hashable, ...]
@@ -42,7 +42,15 @@ class Seen:
 
 def row_key(texts: Sequence[str]) -> tuple[str, ...]:
     """Return a key that ignores white space and the order of a pair."""
-    return tuple(sorted(" ".join(text.split()) for text in texts))
+    return tuple(sorted([" ".join(text.split()) for text in texts]))
+
+
+def hashes(keys: Iterable[Hashable]) -> np.ndarray:
+    """Return a 64-bit hash of each key, int64 [N], which needs a thirtieth of the memory.
+
+    That any two of a million keys have the same hash has a probability of 3e-8.
+    """
+    return np.fromiter(map(hash, keys), np.int64)
 
 
 def separators(tokenizer: Any) -> list[int]:
@@ -51,11 +59,18 @@ def separators(tokenizer: Any) -> list[int]:
     return sorted({number for number in ids if number is not None})
 
 
-def id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> list[tuple[bytes, ...]]:
-    """Return each row's key: the sorted token ids of its ``texts`` texts.
+def id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> Iterator[tuple[bytes, ...]]:
+    """Yield each row's key: the sorted token ids of its ``texts`` texts.
 
     ``special`` are the ids around texts. A text that is read in windows has an entry per window.
     """
+    rows = np.arange(tokens.row_of[-1] + 1)
+    bare = replace(tokens, words=None, targets=None, spans=None, answers=None)
+    for start in range(0, len(rows), AT_ONCE):
+        yield from _id_keys(bare.take(rows[start : start + AT_ONCE]), texts, special)
+
+
+def _id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> list[tuple[bytes, ...]]:
     inside = ~np.isin(tokens.ids, [*special])
     at_start, at_end = np.zeros((2, len(inside)), dtype=bool)
     at_start[tokens.offsets[:-1]] = at_end[tokens.offsets[1:] - 1] = True
@@ -76,15 +91,28 @@ def id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> list[tuple[
     return [tuple(sorted([*row, *[b""] * (texts - len(row))])) for row in parts]
 
 
-def encoded_keys(split: Split, special: Collection[int]) -> list[tuple[bytes, ...]]:
-    """Return ``id_keys`` of a split's rows."""
+def encoded_keys(split: Split, special: Collection[int]) -> Iterator[tuple[bytes, ...]]:
+    """Yield ``id_keys`` of a split's rows."""
     return id_keys(split.tokens, len(split.rows.texts[0]), special)
 
 
-def row_keys(split: Split, special: Collection[int]) -> list[tuple[Key, Key]]:
-    """Return the two keys of each row, by token ids and by texts: equal rows share one of them."""
+def row_keys(split: Split, special: Collection[int]) -> Iterator[Key]:
+    """Yield the two keys of each row, by token ids and by texts: equal rows share one of them."""
     texts = map(row_key, split.rows.texts)
-    return list(zip(encoded_keys(split, special), texts, strict=True))
+    return chain.from_iterable(zip(encoded_keys(split, special), texts, strict=True))
+
+
+def known_hashes(keys: Iterable[Key], size: int) -> np.ndarray:
+    """Return the hashes of keys and of all their parts with ``size`` texts, sorted: int64 [N].
+
+    A triplet contains three pairs.
+    """
+    return np.unique(hashes(part for key in keys for part in (key, *combinations(key, size))))
+
+
+def are_in(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return True for each row that has one of its two hashes [2 N] in ``known``: bool [N]."""
+    return np.any(np.isin(rows, known).reshape(-1, 2), axis=1)
 
 
 def in_training(
@@ -92,24 +120,20 @@ def in_training(
 ) -> dict[str, dict[str, Seen]]:
     """Return which dev and test rows of each task are in training data; see ``Seen``."""
 
-    @cache
-    def keys(task: str, name: str) -> list[tuple[Key, Key]]:
+    def keys(task: str, name: str) -> Iterator[Key]:
         return row_keys(splits[task][name], special)
 
     @cache
-    def trained(task: str, size: int) -> set[Key]:
+    def trained(task: str, size: int) -> np.ndarray:
         parts = [name for name in ("train", "holdout") if name in splits[task]]
-        every = {key for name in parts for row in keys(task, name) for key in row}
-        return every | parts_of(every, size)
+        every = chain.from_iterable(keys(task, name) for name in parts)
+        return known_hashes(every, size)
 
     def seen(task: str, name: str) -> Seen:
-        rows, size = keys(task, name), len(splits[task][name].rows.texts[0])
+        rows, size = hashes(keys(task, name)), len(splits[task][name].rows.texts[0])
         own, others = training_tasks(config, task)
-        by_task = {
-            source: np.array([not trained(source, size).isdisjoint(row) for row in rows])
-            for source in (*own, *others)
-        }
-        none = np.zeros(len(rows), dtype=bool)
+        by_task = {source: are_in(rows, trained(source, size)) for source in (*own, *others)}
+        none = np.zeros(len(rows) // 2, dtype=bool)
         return Seen(
             np.any([none, *(by_task[source] for source in own)], axis=0),
             {source: by_task[source] for source in others if by_task[source].any()},
@@ -140,11 +164,6 @@ def row_owners(config: Config, task: str) -> set[str]:
     return set(data.texts_of or [data.same_rows_as or task])
 
 
-def parts_of(keys: Iterable[Key], size: int) -> set[Key]:
-    """Return the keys of all ``size`` texts of one row: a triplet contains three pairs."""
-    return {part for key in keys for part in combinations(key, size)}
-
-
 def pair_finder(
     splits: Iterable[Split], tokenizer: Any, max_length: int
 ) -> Callable[[Rows], np.ndarray]:
@@ -153,15 +172,13 @@ def pair_finder(
     It compares by the keys of ``in_training``; each text of a pair is cut at ``max_length`` tokens.
     """
     special = separators(tokenizer)
-    known = {key for split in splits for row in row_keys(split, special) for key in row}
-    known = parts_of(known, 2)
+    known = known_hashes((key for split in splits for key in row_keys(split, special)), 2)
 
     def are_known(rows: Rows) -> np.ndarray:
-        if not rows.texts or not known:
+        if not rows.texts or not len(known):
             return np.zeros(len(rows), dtype=bool)
         arrange = input_type("siamese").arrange
         tokens = tokenize(rows, tokenizer, max_length=max_length, arrange=arrange)
-        keys = row_keys(Split(rows, tokens), special)
-        return np.array([not known.isdisjoint(row) for row in keys])
+        return are_in(hashes(row_keys(Split(rows, tokens), special)), known)
 
     return are_known

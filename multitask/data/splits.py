@@ -15,7 +15,7 @@ from multitask.data.chosen_endings import check_same_number
 from multitask.data.inputs.base import input_of
 from multitask.data.load_rows import labelled_only, load_together
 from multitask.data.masking import Masking
-from multitask.data.overlap import Seen, encoded_keys, in_training, row_key, separators
+from multitask.data.overlap import Seen, encoded_keys, hashes, in_training, row_key, separators
 from multitask.data.readers.class_names import check_names
 from multitask.data.summary import describe_splits
 from multitask.data.texts import sample, split_rows, unlabelled_rows
@@ -239,7 +239,8 @@ def _train_parts(
     if share := config.training.holdout:
         cache = default_cache() / "tokens"
         tokens = _tokens(config, host, rows, reader=reader, tokenizer=tokenizer(), cache=cache)
-        held = held_out(rows, encoded_keys(Split(rows, tokens), separators(tokenizer())), share)
+        encoded = hashes(encoded_keys(Split(rows, tokens), separators(tokenizer())))
+        held = held_out(rows, encoded.tolist(), share)
         if held.all() or not held.any():
             message = f"holdout {share} leaves task {host} an empty split"
             raise config.error(("training", "holdout"), message)
@@ -333,7 +334,7 @@ def held_out(rows: Rows, encoded: Sequence[Hashable], share: float) -> np.ndarra
     for the encoder, as ``encoded`` tells by its key of each row. scikit-learn's `GroupShuffleSplit`
     would hold out other rows, because it uses another random generator.
     """
-    keys = [row_key(texts) for texts in rows.texts]
+    keys = hashes(map(row_key, rows.texts)).tolist()
     distinct = list(dict.fromkeys(keys))
     order = np.random.default_rng(0).permutation(len(distinct))
     drawn = {distinct[i] for i in order[: round(share * len(distinct))]}

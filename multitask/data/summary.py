@@ -10,7 +10,7 @@ from multitask.config import Config
 from multitask.config.config import seen_corpora
 from multitask.config.registry import head_type
 from multitask.config.saved.report_model import SplitFacts
-from multitask.data.overlap import Seen, row_key
+from multitask.data.overlap import Seen, hashes, row_key
 from multitask.data.tokenize import Split
 from multitask.tasks.base import TaskType
 from multitask.tasks.glue import check_index
@@ -138,7 +138,7 @@ def glue_remarks(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> l
 
 def describe(rows: Rows, reader: LabelReader) -> SplitFacts:
     """Count one split for the report: rows, dropped, empty, duplicates, labels."""
-    keys, kind = {row_key(texts) for texts in rows.texts}, reader.task_type
+    keys, kind = set(hashes(map(row_key, rows.texts)).tolist()), reader.task_type
     return SplitFacts(
         rows=len(rows),
         unlabelled_dropped=rows.unlabelled_dropped,

@@ -4,10 +4,11 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from multitask.utils.limits import CACHE_BYTES, HEADER_BYTES
 from multitask.utils.paths import expand_home
 from multitask.utils.tensor_files import SafetensorError, has_checksum, write_with_checksum
 
-# sequences that the tokenizer gets at a time: its answer has about 10 KiB for each
-AT_ONCE = 8192
+# rows that the tokenizer gets at a time: its answer has about 10 KiB for each sequence
+AT_ONCE = 1024
+
+Arrange = Callable[[Sequence[Texts]], Sides]  # see ``multitask.data.inputs``
 
 
 @dataclass
@@ -89,9 +92,9 @@ class Tokens:
     def take(self, index: np.ndarray) -> "Tokens":
         """Return the tokens of the rows at ``index``, in that order, before labels are marked."""
         assert not self.labelled, "labels are not taken along"
-        begins, ends = (
-            np.searchsorted(self.row_of, index, side=side) for side in ("left", "right")
-        )
+        begins, ends = index, index + 1
+        if self.owners is not None:
+            begins, ends = (np.searchsorted(self.owners, index, side=s) for s in ("left", "right"))
         rows = _ranges(begins, ends)
         numbers = np.concatenate([side * len(self) + rows for side in range(self.sides)])
         places = _ranges(self.offsets[numbers], self.offsets[numbers + 1])
@@ -182,7 +185,7 @@ def tokenize(
     tokenizer: Any,
     *,
     max_length: int,
-    arrange: Callable[[Sequence[Texts]], Sides] = together,
+    arrange: Arrange = together,
     words: bool = False,
     characters: bool = False,
     stride: int | None = None,
@@ -207,50 +210,59 @@ def tokenize(
             only the last text may be cut and the first one already fills ``max_length``.
     """
     also = [name for name, on in (("words", words), ("characters", characters)) if on]
-    sides = arrange(rows.texts)
     asked = (("words", words), ("spans", characters), ("owners", stride is not None))
     names = {"ids", "types", "offsets", "truncated", *(name for name, on in asked if on)}
     settings = [max_length, *also, *([] if stride is None else [stride])]
     # compute the key only with a cache: for one text it takes as long as the encoder
-    file = cache / f"{_key(sides, tokenizer, settings)}.tokens" if cache else None
+    file = cache / f"{_key(rows, arrange, tokenizer, settings)}.tokens" if cache else None
     arrays = _read(file, names)
     if arrays is None:
-        arrays = _tokenize(rows, sides, tokenizer, max_length, also=also, stride=stride)
+        arrays = _tokenize(rows, arrange, tokenizer, max_length, also=also, stride=stride)
         if file is not None:
             _write(file, arrays)
-    return Tokens(**arrays, sides=len(sides))
+    return Tokens(**arrays, sides=len(arrange(rows.texts[:1])))
+
+
+def _batches(rows: Rows, arrange: Arrange) -> Iterator[tuple[int, Sides]]:
+    """Yield the first row, and the arranged texts, of some rows at a time."""
+    for start in range(0, len(rows), AT_ONCE):
+        yield start, arrange(rows.texts[start : start + AT_ONCE])
 
 
 def _tokenize(
     rows: Rows,
-    sides: Sides,
+    arrange: Arrange,
     tokenizer: Any,
     max_length: int,
     *,
     also: list[str],
     stride: int | None,
 ) -> dict[str, np.ndarray]:
-    every = [texts for side in sides for texts in side]
-    first = [texts[0] for texts in every]
-    pairs = len(every[0]) == 2
-    second = [texts[1] for texts in every] if pairs else None
-    # of two texts the longest is cut first
-    cut: dict[str, bool | int | str] = {"truncation": True, "max_length": max_length}
-    if "characters" in also and second is not None:
-        _check_first_texts(rows, tokenizer, max_length, stride or 0)
-        cut["truncation"] = "only_second"
-        if stride is not None:
-            cut |= overlapping(stride)
-    parts = []
-    with working(f"tokenizing {rows.source}", len(every)) as work:
-        for work.done in range(0, len(every), AT_ONCE):
-            texts = [side and side[work.done : work.done + AT_ONCE] for side in (first, second)]
-            # padding and truncation are set here: settings saved in the tokenizer have no effect
-            part = _arrays(_encoded(rows, tokenizer, *texts, **cut), also, pairs)
-            part["owners"] += work.done
-            parts.append(part)
-    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    lengths, owners = arrays.pop("lengths"), arrays.pop("owners") % len(rows.texts)
+    # bytes of the arrays by name and side: they grow in place, and leave no holes in the memory
+    flat: dict[str, dict[int, bytearray]] = defaultdict(lambda: defaultdict(bytearray))
+    with working(f"tokenizing {rows.source}", len(rows)) as work:
+        for work.done, sides in _batches(rows, arrange):
+            for number, side in enumerate(sides):
+                texts = [[*column] for column in zip(*side, strict=True)]
+                # of two texts the longest is cut first
+                cut: dict[str, bool | int | str] = {"truncation": True, "max_length": max_length}
+                if "characters" in also and len(texts) == 2:
+                    _check_first_texts(
+                        rows, work.done, texts[0], tokenizer, max_length, stride or 0
+                    )
+                    cut["truncation"] = "only_second"
+                    if stride is not None:
+                        cut |= overlapping(stride)
+                # set here: padding and truncation that the tokenizer has saved have no effect
+                part = _arrays(_encoded(rows, tokenizer, *texts, **cut), also, len(texts) == 2)
+                part["owners"] += work.done
+                for name, array in part.items():
+                    flat[name][number] += array.tobytes()
+    arrays = {}
+    for name, array in part.items():
+        joined = bytearray().join(flat.pop(name).values())
+        arrays[name] = np.frombuffer(joined, array.dtype).reshape(-1, *array.shape[1:])
+    lengths, owners = arrays.pop("lengths"), arrays.pop("owners")
     _check_lengths(rows, lengths, owners)
     arrays["offsets"] = np.concatenate([[0], np.cumsum(lengths)])
     if stride is not None:
@@ -262,12 +274,17 @@ def _tokenize(
 def _arrays(encoded: Any, also: list[str], pairs: bool) -> dict[str, np.ndarray]:
     """Convert what the tokenizer returned to flat arrays, which need a tenth of the memory."""
     sequences, encodings = encoded["input_ids"], encoded.encodings
-    types = encoded.get("token_type_ids") or [[0] * len(ids) for ids in sequences]
+    lengths = np.array([*map(len, sequences)], dtype=np.int64)
+
+    def flat(lists: Sequence[Sequence[int]], dtype: type) -> np.ndarray:
+        return np.fromiter(chain.from_iterable(lists), dtype, int(lengths.sum()))
+
+    types = encoded.get("token_type_ids")
     owners = encoded.get("overflow_to_sample_mapping") or np.arange(len(sequences))
     arrays = {
-        "ids": np.concatenate([np.asarray(ids, dtype=np.int32) for ids in sequences]),
-        "types": np.concatenate([np.asarray(kinds, dtype=np.int8) for kinds in types]),
-        "lengths": np.array([len(ids) for ids in sequences], dtype=np.int64),
+        "ids": flat(sequences, np.int32),
+        "types": np.zeros(lengths.sum(), np.int8) if types is None else flat(types, np.int8),
+        "lengths": lengths,
         "owners": np.asarray(owners, dtype=np.int64),
         "truncated": np.array([bool(e.overflowing) for e in encodings]),
     }
@@ -283,11 +300,11 @@ def _arrays(encoded: Any, also: list[str], pairs: bool) -> dict[str, np.ndarray]
     return arrays
 
 
-def _encoded(rows: Rows, tokenizer: Any, *texts: list[str] | None, **options: Any) -> Any:
+def _encoded(rows: Rows, tokenizer: Any, *texts: list[str], **options: Any) -> Any:
     """Call the tokenizer. Raises UserError if it fails, such as for want of an unknown token."""
     try:
         with without_panic():
-            return tokenizer(*texts, padding=False, **options)
+            return tokenizer(*texts, padding=False, return_attention_mask=False, **options)
     except Exception as error:  # the library raises `Exception`
         message = f"the tokenizer of the encoder fails: {reason_of(error)}: take another encoder"
         raise UserError(f"{rows.source}: {message}") from error
@@ -303,12 +320,16 @@ def _check_lengths(rows: Rows, lengths: np.ndarray, owners: Sequence[int] | np.n
         )
 
 
-def _check_first_texts(rows: Rows, tokenizer: Any, max_length: int, stride: int) -> None:
-    """Raise UserError if a first text leaves the second one no token besides ``stride``."""
+def _check_first_texts(
+    rows: Rows, start: int, texts: list[str], tokenizer: Any, max_length: int, stride: int
+) -> None:
+    """Raise UserError if a first text leaves the second one no token besides ``stride``.
+
+    ``texts`` has the first texts from row ``start``.
+    """
     most = max_length - tokenizer.num_special_tokens_to_add(pair=True) - 1 - stride
-    texts = [texts[0] for texts in rows.texts]
     alone = _encoded(rows, tokenizer, texts, truncation=False, add_special_tokens=False)
-    for row, ids in enumerate(alone["input_ids"]):
+    for row, ids in enumerate(alone["input_ids"], start):
         if len(ids) > most:
             where = f"{rows.source}, row {row + 1} (id {rows.ids[row]})"
             advice = f"raise `max_length` ({max_length})"
@@ -333,16 +354,15 @@ def default_cache() -> Path:
     return home / "multitask"
 
 
-def _key(sides: Sides, tokenizer: Any, settings: Sequence[Any]) -> str:
+def _key(rows: Rows, arrange: Arrange, tokenizer: Any, settings: Sequence[Any]) -> str:
     """Hash everything that the result depends on."""
     backend = tokenizer.backend_tokenizer
     backend.no_padding(), backend.no_truncation()  # not part of the key: each call sets them
     digest = hashlib.sha256(backend.to_str().encode())
-    digest.update(
-        json.dumps(
-            [[tokenizer.model_input_names, tokenizer.truncation_side, *settings], sides]
-        ).encode()
-    )
+    about = [tokenizer.model_input_names, tokenizer.truncation_side, *settings]
+    digest.update(json.dumps(about).encode())
+    for _, sides in _batches(rows, arrange):
+        digest.update(json.dumps(sides).encode())
     return digest.hexdigest()[:32]
 
 

@@ -97,6 +97,8 @@ def some_of(values: Sequence[str]) -> str:
 
 def is_missing(value: Any) -> bool:
     """Return True for null, and for NaN and infinity: formats without a null write those."""
+    if isinstance(value, str):  # most values of a file
+        return False
     infinite = isinstance(value, float) and math.isinf(value)
     return value is None or infinite or bool(value != value)
 

@@ -50,14 +50,15 @@ class Rows:
 
     def take(self, index: np.ndarray | Sequence[int]) -> "Rows":
         """Return the rows at ``index``, in that order."""
-        labels = None if self.labels is None else self.labels[np.asarray(index, dtype=np.int64)]
+        index = np.asarray(index, dtype=np.int64)
+        numbers = index.tolist()
         return replace(
             self,
-            ids=[self.ids[i] for i in index],
-            texts=[self.texts[i] for i in index],
-            labels=labels,
+            ids=[self.ids[i] for i in numbers],
+            texts=[self.texts[i] for i in numbers],
+            labels=None if self.labels is None else self.labels[index],
             unlabelled_dropped=0,
-            words=self.words and [self.words[i] for i in index],
-            answers=self.answers and [self.answers[i] for i in index],
-            tokens=None if self.tokens is None else self.tokens.take(np.asarray(index, np.int64)),
+            words=self.words and [self.words[i] for i in numbers],
+            answers=self.answers and [self.answers[i] for i in numbers],
+            tokens=None if self.tokens is None else self.tokens.take(index),
         )

@@ -7,6 +7,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from multitask.config import load_config
+from multitask.data import overlap
 from multitask.data.inputs.base import together
 from multitask.data.inputs.siamese import Siamese
 from multitask.data.overlap import id_keys, pair_finder, row_key, separators
@@ -29,7 +30,8 @@ def tokenizer(tiny_encoder):
 def keys(tokenizer, texts: list[tuple[str, ...]], twice: bool = False, **how):
     rows = Rows("file", [str(i) for i in range(len(texts))], texts, None)
     tokens = tokenize(rows, tokenizer, **{"max_length": 12, **how})
-    return id_keys(tokens.twice() if twice else tokens, len(texts[0]), separators(tokenizer))
+    tokens = tokens.twice() if twice else tokens
+    return [*id_keys(tokens, len(texts[0]), separators(tokenizer))]
 
 
 def naive(tokenizer, texts: tuple[str, ...]) -> tuple[bytes, ...]:
@@ -53,6 +55,13 @@ def test_single_texts_and_their_two_views_have_one_key(tokenizer):
     assert keys(tokenizer, texts, twice=True) == made
 
 
+@pytest.mark.parametrize("arrange", [apart, together])
+def test_keys_that_are_made_in_parts_are_the_same(tokenizer, arrange, monkeypatch):
+    every = keys(tokenizer, PAIRS, arrange=arrange)
+    monkeypatch.setattr(overlap, "AT_ONCE", 2)
+    assert keys(tokenizer, PAIRS, arrange=arrange) == every
+
+
 def test_only_what_is_not_cut_counts(tokenizer):
     made = keys(
         tokenizer, [("a dog the cat",), ("a dog the man",), ("a cat the cat",)], max_length=5
@@ -60,11 +69,13 @@ def test_only_what_is_not_cut_counts(tokenizer):
     assert made[0] == made[1] != made[2]
 
 
-def test_a_text_in_windows_has_all_of_them(tokenizer):
+def test_a_text_in_windows_has_all_of_them(tokenizer, monkeypatch):
     context = "a big dog and the small cat not here"
     rows = [("who ?", context), ("Who ?", context.upper()), ("who ?", f"{context} today")]
     made = keys(tokenizer, rows, characters=True, stride=1)
     assert made[0] == made[1] != made[2]
+    monkeypatch.setattr(overlap, "AT_ONCE", 1)
+    assert keys(tokenizer, rows, characters=True, stride=1) == made
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,27 @@ def test_truncated_share_counts_rows(rows, arrange, length, share, longest, toke
     assert all(ids[0] == CLS and ids[-1] == SEP for ids in sequences(tokens))
 
 
+@pytest.mark.parametrize(
+    ("rows", "how"),
+    [
+        (SINGLE, {"words": True}),
+        (PAIRS, {"arrange": apart}),
+        (PAIRS, {"characters": True, "stride": 1}),
+    ],
+)
+def test_the_number_of_rows_at_a_time_changes_nothing(rows, how, tokenizer, tmp_path, monkeypatch):
+    how = {"max_length": 8, **how}
+    every = rows.take([*range(len(rows))] * 3)
+    together = tokenize(every, tokenizer, **how)
+    monkeypatch.setattr(module, "AT_ONCE", 2)
+    for cache in (None, tmp_path, tmp_path):  # made, written, read
+        made = tokenize(every, tokenizer, cache=cache, **how)
+        assert same(made, together)
+        for name in ("words", "spans", "owners"):
+            first, other = getattr(made, name), getattr(together, name)
+            assert (first is None) == (other is None) and np.array_equal(first, other)
+
+
 def test_a_long_pair_is_cut_longest_first(tokenizer):
     pair = ("cat", "the cat sees a dog in the house")
     tokens = tokenize(rows_of(pair), tokenizer, max_length=8)

@@ -1,7 +1,7 @@
 """Read a split as columns by name, from a table, a saved `datasets` directory or the hub."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,10 @@ def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list]
             hint = suggest(name, tuple(columns))
             raise config.error((*path, "where"), f"{source} has no column {name!r}{hint}")
     count = len(next(iter(columns.values()), []))
-    chosen = [i for i in range(count) if all(canonical(columns[k][i]) == wanted[k] for k in wanted)]
+    chosen: Sequence[int] = range(count)
+    for name, value in wanted.items():
+        cells = columns[name]
+        chosen = [i for i in chosen if canonical(cells[i]) == value]
     if count and not chosen:
         raise config.error((*path, "where"), f"keeps none of the {count} rows of {source}")
     if share:

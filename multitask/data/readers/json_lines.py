@@ -2,10 +2,12 @@
 
 import json
 import re
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from multitask.config import DataConfig
+from multitask.data.readers.lines import lines_of
 from multitask.data.readers.places import PlacedColumns
 from multitask.tasks.label_reader import canonical
 from multitask.utils.errors import UserError
@@ -13,8 +15,7 @@ from multitask.utils.limits import COLUMNS
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escaped surrogate, alone or one of a pair
 
-# the place of a record in words, its line (0: none), and the record
-Placed = tuple[str, int, dict[str, object]]
+Record = dict[str, object]
 
 
 def read_json_lines(text: str, file: str, data: DataConfig) -> dict[str, list]:
@@ -25,30 +26,31 @@ def read_json_lines(text: str, file: str, data: DataConfig) -> dict[str, list]:
     Raises UserError with file and line for anything else, and for a row without a text.
     """
     is_list = text.lstrip().startswith("[")
-    records = list(_rows(text, file) if is_list else _lines(text, file))
+    lines = array("q")  # of each record
+    records = list(_rows(text, file) if is_list else _lines(text, file, lines))
     if not records:
         raise UserError(f"{file}: the file is empty")
-    names = dict.fromkeys(name for *_, record in records for name in record)
+    names = dict.fromkeys(name for record in records for name in record)
     if len(names) > COLUMNS:
         raise UserError(f"{file}: {len(names):,} different keys, at most {COLUMNS:,} are read")
     for text_name in (data.text, data.text2, data.text3):
         if text_name in names:
-            _check_text(records, text_name, data)
-    columns = {name: [record.get(name) for *_, record in records] for name in names}
-    return PlacedColumns.of(columns, file, [] if is_list else [line for _, line, _ in records])
+            _check_text(records, lines, text_name, data, file)
+    columns = {name: [record.get(name) for record in records] for name in names}
+    return PlacedColumns.of(columns, file, lines)
 
 
-def _lines(text: str, file: str) -> Iterator[Placed]:
-    for number, line in enumerate(text.split("\n"), 1):  # lines do not end at U+2028
+def _lines(text: str, file: str, lines: "array[int]") -> Iterator[Record]:
+    """Yield the record of each line, and add the number of the line to ``lines``."""
+    for number, line in enumerate(lines_of(text), 1):  # lines do not end at U+2028
         if line.strip():
-            place = f"{file}, line {number}"
-            yield place, number, _record(_parsed(line, file, number), line, place)
+            lines.append(number)
+            yield _record(_parsed(line, file, number), line, f"{file}, line {number}")
 
 
-def _rows(text: str, file: str) -> Iterator[Placed]:
+def _rows(text: str, file: str) -> Iterator[Record]:
     for number, value in enumerate(_parsed(text, file), 1):
-        place = f"{file}, row {number}"
-        yield place, 0, _record(value, text, place)
+        yield _record(value, text, f"{file}, row {number}")
 
 
 def _parsed(text: str, file: str, line: int = 1) -> Any:
@@ -82,7 +84,7 @@ def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, object]:
     return made
 
 
-def _record(value: Any, text: str, place: str) -> dict[str, object]:
+def _record(value: Any, text: str, place: str) -> Record:
     """Return a record that was written in ``text``. Raises UserError if it is none."""
     if not isinstance(value, dict):
         raise UserError(f"{place}: expected an object a line")
@@ -92,11 +94,14 @@ def _record(value: Any, text: str, place: str) -> dict[str, object]:
     return value
 
 
-def _check_text(records: Sequence[Placed], name: str, data: DataConfig) -> None:
+def _check_text(
+    records: Sequence[Record], lines: Sequence[int], name: str, data: DataConfig, file: str
+) -> None:
     """Raise UserError if a row that ``data.where`` keeps has no text."""
     wanted = {key: canonical(value) for key, value in (data.where or {}).items()}
-    for place, _, record in records:
+    for row, record in enumerate(records):
         used = all(canonical(record.get(key)) == value for key, value in wanted.items())
         if used and record.get(name) is None:
+            place = f"{file}, line {lines[row]}" if lines else f"{file}, row {row + 1}"
             message = f'{name!r} is missing or null: write "" for an empty text'
             raise UserError(f"{place}: {message} (NaN is read as null)")

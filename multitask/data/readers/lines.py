@@ -68,6 +68,15 @@ def read_cells(file: Path, name: str = "") -> str:
     return text if "\n" in text else text.replace("\r", "\n")
 
 
+def lines_of(text: str) -> Iterator[str]:
+    """Yield what `split` returns at line feeds, without a list of all lines."""
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+    yield text[start:]
+
+
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
     try:

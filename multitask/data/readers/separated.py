@@ -3,10 +3,13 @@
 import csv
 import io
 import re
+from array import array
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from multitask.config import DataConfig
+from multitask.data.readers.lines import lines_of
 from multitask.data.readers.places import PlacedColumns
 from multitask.utils.errors import UserError, warn
 
@@ -27,34 +30,42 @@ def read_separated(text: str, file: str, declared: str, data: DataConfig) -> dic
     with file and line if a row has more or fewer cells than the header or repeats it, or if a quote
     does not enclose its cell.
     """
-    lines = text.split("\n")
-    if excel := EXCEL.fullmatch(lines[0]):
-        declared, lines[0] = excel[1], ""
-    separator = _separator(lines, file, declared, data)
-    rows = list(_rows(lines, file, separator, data.quoting))
-    if not rows:
+    if excel := EXCEL.fullmatch(next(lines_of(text))):
+        declared, text = excel[1], text[excel.end() :]
+    separator = _separator(text, file, declared, data)
+    rows = _rows(text, file, separator, data.quoting)
+    first = next(rows, None)
+    if first is None:
         raise UserError(f"{file}: the file is empty")
-    if data.header is not None and data.text not in rows[0][1]:
-        rows.insert(0, (0, data.header))
-    header = rows[0][1]
+    if data.header is not None and data.text not in first[1]:
+        rows, first = chain([first], rows), (0, data.header)
+    number, header = first
+    width, wrong = len(header), None
+    table: list[list[str]] = [[] for _ in header]
+    lines = array("q")
+    for line, cells in rows:
+        if len(cells) == width:
+            lines.append(line)
+            for column, cell in zip(table, cells, strict=True):
+                column.append(cell)
+        elif wrong is None and (len(cells) > 1 or cells[0].strip()):
+            wrong = line, cells
     if not data.quoting and _ends_mixed(separator.join(header), separator, False):
-        raise UserError(f"{file}, line {rows[0][0]}: {MIXED}")
+        raise UserError(f"{file}, line {number}: {MIXED}")
     _check_one_cell(header, file, data)
     for name in sorted(_texts(data) | _others(data)):
         if header.count(name) > 1:
             warn(f"{file}: several columns have the name {name!r}: the first one is used")
-    width = len(header)
-    rows = [row for row in rows[1:] if width == 1 or len(row[1]) > 1 or row[1][0].strip()]
-    for line, cells in rows:
-        if len(cells) != width:
-            message = f"{len(cells)} cells, but the header has {width}"
-            advice = _advice(cells, separator, width, data)
-            raise UserError(f"{file}, line {line}: {message}: {advice}")
-    _check_repeated(rows, header, file)
+    if wrong is not None:
+        line, cells = wrong
+        message = f"{len(cells)} cells, but the header has {width}"
+        advice = _advice(cells, separator, width, data)
+        raise UserError(f"{file}, line {line}: {message}: {advice}")
+    _check_repeated(table, lines, header, file)
     columns: dict[str, list[str]] = {}
-    for i, name in enumerate(header):
-        columns.setdefault(name, [cells[i] for _, cells in rows])
-    return PlacedColumns.of(columns, file, [line for line, _ in rows])
+    for name, column in zip(header, table, strict=True):
+        columns.setdefault(name, column)
+    return PlacedColumns.of(columns, file, lines)
 
 
 def _check_one_cell(header: list[str], file: str, data: DataConfig) -> None:
@@ -68,7 +79,9 @@ def _check_one_cell(header: list[str], file: str, data: DataConfig) -> None:
         raise UserError(f"{file}: {message} Known: comma, tab, `;`, `|`")
 
 
-def _check_repeated(rows: list[tuple[int, list[str]]], header: list[str], file: str) -> None:
+def _check_repeated(
+    table: list[list[str]], lines: Sequence[int], header: list[str], file: str
+) -> None:
     """Raise UserError if a row is the header of another file that was appended.
 
     In a file of one column it may be a text, so there it is a warning.
@@ -78,10 +91,9 @@ def _check_repeated(rows: list[tuple[int, list[str]]], header: list[str], file: 
         return cell.strip('\ufeff" ').casefold()
 
     names = sorted(map(name, header))
-    likely = ((line, cells) for line, cells in rows if name(cells[0]) in names)
-    for line, cells in likely:
-        if sorted(map(name, cells)) == names:
-            message = f"{file}, line {line}: the header again, as in files that were joined"
+    for row, cell in enumerate(table[0]):
+        if name(cell) in names and sorted(name(column[row]) for column in table) == names:
+            message = f"{file}, line {lines[row]}: the header again, as in files that were joined"
             if len(names) > 1:
                 raise UserError(f"{message}: delete the line")
             warn(f"{message}: delete the line if it is no text")
@@ -98,10 +110,10 @@ def _advice(cells: Sequence[str], separator: str, width: int, data: DataConfig) 
     return "write an empty cell where there is no value, and quote a text that holds a line break"
 
 
-def _separator(lines: list[str], file: str, declared: str, data: DataConfig) -> str:
+def _separator(text: str, file: str, declared: str, data: DataConfig) -> str:
     """Return the declared separator, unless only another one gives the config's columns."""
     headers = {
-        separator: _first_row(lines, file, separator, data.quoting)
+        separator: _first_row(text, file, separator, data.quoting)
         for separator in dict.fromkeys((declared, *SEPARATORS))
     }
     texts = _texts(data)
@@ -128,25 +140,23 @@ def _others(data: DataConfig) -> set[str]:
     return {data.label, data.id or data.text, *(data.where or ())}
 
 
-def _first_row(lines: list[str], file: str, separator: str, quoting: bool) -> list[str]:
+def _first_row(text: str, file: str, separator: str, quoting: bool) -> list[str]:
     """Return the cells of the first row; none if this separator cannot read it."""
     try:
-        return next(_rows(lines, file, separator, quoting), (1, []))[1]
+        return next(_rows(text, file, separator, quoting), (1, []))[1]
     except UserError:
         return []
 
 
-def _rows(
-    lines: list[str], file: str, separator: str, quoting: bool
-) -> Iterator[tuple[int, list[str]]]:
+def _rows(text: str, file: str, separator: str, quoting: bool) -> Iterator[tuple[int, list[str]]]:
     """Yield each row's first line number and cells. Raises UserError with file and line."""
     if not quoting:  # `csv` would end a row at a carriage return inside a text
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(lines_of(text), 1):
             if line.removesuffix("\r"):
                 yield number, line.removesuffix("\r").split(separator)
         return
     csv.field_size_limit(2**31 - 1)  # long documents
-    ended = (f"{line}\n" for line in lines)
+    ended = (f"{line}\n" for line in lines_of(text))
     # strict: a quote that does not end its cell would swallow separators, or several rows
     reader = csv.reader(ended, delimiter=separator, strict=True)
     start = 1
@@ -163,7 +173,7 @@ def _rows(
             message = f"a quote is opened and never closed; {UNQUOTE}"
         if "new-line" in str(error):
             message = "a carriage return is inside a cell: quote the cell"
-            message = MIXED if _ends_mixed("\n".join(lines), separator, True) else message
+            message = MIXED if _ends_mixed(text, separator, True) else message
         raise UserError(f"{file}, line {start}: {message}") from error
 
 

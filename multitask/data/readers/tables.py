@@ -78,6 +78,8 @@ def joined(tables: Sequence[tuple[str, Mapping[str, list]]]) -> PlacedColumns:
     for name, table in others:
         if set(table) != set(columns):
             raise UserError(f"{name}: its columns are not those of {first}")
+    if not others:
+        return placed[0]
     together = {name: [value for table in placed for value in table[name]] for name in columns}
     made = PlacedColumns(together)
     made.parts = [part for table in placed for part in table.parts]

@@ -26,8 +26,7 @@ from multitask.sweep.engines.slurm_array import (
 )
 from multitask.sweep.progress_bars import say
 from multitask.utils.errors import TryAgain, UserError, one_line
-from multitask.utils.file_system import OWNER_LOCK
-from multitask.utils.files import read_bounded
+from multitask.utils.files import OWNER_LOCK, read_bounded
 from multitask.utils.limits import JSON_BYTES
 from multitask.utils.owner import owned
 

@@ -13,6 +13,7 @@ from multitask.config import Choice, DataConfig, TaskConfig
 from multitask.data.load_rows import texts_from_file
 from multitask.data.readers.lines import (
     each_line,
+    lines_of,
     other_encoding,
     read_cells,
     read_lines,
@@ -153,3 +154,8 @@ def test_only_a_file_that_is_read_at_once_has_a_limit(tmp_path):
     os.truncate(tmp_path / "x", DATA_BYTES + 1)  # takes no space
     for read in (read_lines, read_text, read_cells):
         assert "larger than 1,073,741,824 bytes" in refusal(read, tmp_path / "x")
+
+
+@given(st.text("a\n\r\x0c\u2028"))
+def test_the_lines_of_a_text_end_at_line_feeds_alone(text):
+    assert [*lines_of(text)] == text.split("\n")

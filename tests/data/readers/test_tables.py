@@ -2,6 +2,7 @@
 
 import json
 import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -185,3 +186,29 @@ def test_a_file_that_would_fill_the_memory_is_refused(name, tmp_path):
     os.truncate(tmp_path / name, DATA_BYTES + 1)  # takes no space
     result = refusal(read_table, tmp_path / name, name.split(".")[1], DataConfig())
     assert f"{name}: larger than 1,073,741,824 bytes" in result
+
+
+@pytest.mark.parametrize(("name", "most"), [("x.tsv", 2), ("x.jsonl", 3)])
+def test_a_large_table_is_not_in_memory_several_times(name, most, tmp_path):
+    table = [
+        {
+            "id": f"{i:06}",
+            "text": f"is row {i} about a river?",
+            "text2": f"or {i}?",
+            "y": str(i % 2),
+        }
+        for i in range(20_000)
+    ]
+    lines = [json.dumps(row) for row in table]
+    if name == "x.tsv":
+        lines = ["\t".join(table[0]), *("\t".join(row.values()) for row in table)]
+    (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
+    data = DataConfig(text="text", text2="text2", label="y")
+    tracemalloc.start()
+    try:
+        columns = read_table(tmp_path / name, name[2:], data)
+        read, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(columns["y"]) == len(table)
+    assert peak < most * read, (peak, read)
