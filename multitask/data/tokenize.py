@@ -190,7 +190,8 @@ def tokenize(
     """Tokenize the rows of a split, or read their tokens from the cache.
 
     Args:
-        rows: the rows. Two texts in one sequence are cut longest first.
+        rows: the rows. Two texts in one sequence are cut longest first; of more than two, all
+            after the first count as one text.
         tokenizer: a fast tokenizer of `transformers`.
         max_length: the largest number of tokens per sequence, including special tokens.
         arrange: arranges the texts in sequences; see ``multitask.data.inputs``.
@@ -206,7 +207,7 @@ def tokenize(
             only the last text may be cut and the first one already fills ``max_length``.
     """
     also = [name for name, on in (("words", words), ("characters", characters)) if on]
-    sides = arrange(rows.texts)
+    sides = [[pair_of(texts, tokenizer) for texts in side] for side in arrange(rows.texts)]
     asked = (("words", words), ("spans", characters), ("owners", stride is not None))
     names = {"ids", "types", "offsets", "truncated", *(name for name, on in asked if on)}
     settings = [max_length, *also, *([] if stride is None else [stride])]
@@ -229,32 +230,48 @@ def _tokenize(
     also: list[str],
     stride: int | None,
 ) -> dict[str, np.ndarray]:
-    every = [texts for side in sides for texts in side]
-    first = [texts[0] for texts in every]
-    pairs = len(every[0]) == 2
-    second = [texts[1] for texts in every] if pairs else None
     # of two texts the longest is cut first
     cut: dict[str, bool | int | str] = {"truncation": True, "max_length": max_length}
-    if "characters" in also and second is not None:
+    if "characters" in also and _has_pairs(sides[0]):
         _check_first_texts(rows, tokenizer, max_length, stride or 0)
         cut["truncation"] = "only_second"
         if stride is not None:
             cut |= overlapping(stride)
     parts = []
-    for start in range(0, len(every), AT_ONCE):
-        texts = [side and side[start : start + AT_ONCE] for side in (first, second)]
-        # padding and truncation are set here, so settings saved in the tokenizer have no effect
-        part = _arrays(_encoded(rows, tokenizer, *texts, **cut), also, pairs)
-        part["owners"] += start
-        parts.append(part)
+    for side in sides:
+        pairs = _has_pairs(side)
+        for start in range(0, len(side), AT_ONCE):
+            chunk = side[start : start + AT_ONCE]
+            texts = [[row[0] for row in chunk], [row[-1] for row in chunk] if pairs else None]
+            # padding and truncation are set here, so settings saved in the tokenizer have no effect
+            part = _arrays(_encoded(rows, tokenizer, *texts, **cut), also, pairs)
+            part["owners"] += start
+            parts.append(part)
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    lengths, owners = arrays.pop("lengths"), arrays.pop("owners") % len(rows.texts)
+    lengths, owners = arrays.pop("lengths"), arrays.pop("owners")
     _check_lengths(rows, lengths, owners)
     arrays["offsets"] = np.concatenate([[0], np.cumsum(lengths)])
     if stride is not None:
         arrays["owners"] = owners
         arrays["truncated"][:] = False
     return arrays
+
+
+def pair_of(texts: Texts, tokenizer: Any) -> Texts:
+    """Join the texts of a sequence after the first with separators: a tokenizer takes two texts."""
+    if len(texts) < 3:
+        return texts
+    alone, pair = (tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
+    between = (tokenizer.sep_token or "") * (pair - alone) or " "
+    return (texts[0], between.join(texts[1:]))
+
+
+def _has_pairs(side: list[Texts]) -> bool:
+    """Return True if the sequences of a side have two texts. UserError if only some have."""
+    counts = {len(texts) for texts in side}
+    if len(counts) > 1:
+        raise UserError("the input joins the texts of some rows and not of others")
+    return counts == {2}
 
 
 def _arrays(encoded: Any, also: list[str], pairs: bool) -> dict[str, np.ndarray]:

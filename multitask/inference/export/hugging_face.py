@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from multitask.data.tokenize import pair_of
 from multitask.inference.export.export_parts import (
     TOLERANCE,
     Parts,
@@ -95,7 +96,7 @@ def _has_tanh(parts: Parts) -> bool:
 def _check_head_and_encoder(parts: Parts) -> None:
     parts.check_encoder("transformers")
     entry, key = parts.config.tasks[parts.task], f"tasks.{parts.task}"
-    if not getattr(parts.head, "problem_type", ""):
+    if not parts.head.problem_type:
         reason = "no sequence classifier of transformers has such a head"
         raise UserError(f"{key}.head: {entry.head.name}: {reason}: {INSTEAD}")
     kind = parts.encoder.config.model_type
@@ -123,9 +124,9 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
     scores = parts.scores(texts) if classifies else None
     last = parts.encoder.num_layers
     for row, text in enumerate(texts):
-        inputs = tokenizer(
-            *(text if classifies else text[:1]), truncation=True, return_tensors="pt"
-        )
+        (sequence,) = parts.form.sequences(text) if classifies else [text[:1]]
+        given = pair_of(sequence, tokenizer)
+        inputs = tokenizer(*given, truncation=True, return_tensors="pt")
         if scores is not None:
             expected = parts.head.classifier_scores(scores[row : row + 1]).reshape(-1)
             exported = model(**inputs).logits[0]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from multitask.data.collate import collate
-from multitask.data.inputs.base import input_of, together
+from multitask.data.inputs.base import together
 from multitask.data.tokenize import tokenize
 from multitask.inference.export.export_parts import TOLERANCE, Parts, largest_difference
 from multitask.inference.export.onnx_module import INPUTS, PlainTask
@@ -28,7 +28,7 @@ Texts = Sequence[tuple[str, ...]]
 
 def check_graph(parts: Parts) -> None:
     """Raise UserError for a head, or layers, that have no ONNX graph of the same scores."""
-    if parts.head.takes in ("tokens", "sequence"):
+    if not parts.config.tasks[parts.task].gives_vectors:
         head = parts.config.tasks[parts.task].head.name
         message = f"tasks.{parts.task}.head: {head} predicts {parts.reader.task_type.predicts}: "
         raise UserError(message + "export another task, or --format transformers --encoder-only")
@@ -52,8 +52,9 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     names = input_names(parts)
     # an example input: all sizes differ, so that the exporter does not take two of them as equal
     endings = {"endings": 5} if parts.chooses else {}
-    sizes = [{"batch": 3, **endings, "length": 11}] * 3 + [{"batch": 3, "length_2": 8}] * 3
-    sizes = sizes[: len(names)]
+    sizes = [{"batch": 3, **endings, "length": 11}] * 3
+    for side in range(2, parts.sides + 1):
+        sizes += [{"batch": 3, f"length_{side}": 8 if side == 2 else 11 + side}] * 3
     dimensions = {name: torch.export.Dim(name) for size in sizes for name in size}
     shapes = tuple({i: dimensions[name] for i, name in enumerate(size)} for size in sizes)
     sample = [torch.ones(*size.values(), dtype=torch.long) for size in sizes]
@@ -102,15 +103,16 @@ def quiet(name: str | None) -> Iterator[None]:
 
 
 def input_names(parts: Parts) -> list[str]:
-    """Return the names of the graph's inputs; a siamese task also has those of the second text."""
-    return [*INPUTS, *(f"{name}_2" for name in INPUTS if parts.sides == 2)]
+    """Return the names of the graph's inputs: three per side, numbered from the second side on."""
+    others = (f"{name}_{side}" for side in range(2, parts.sides + 1) for name in INPUTS)
+    return [*INPUTS, *others]
 
 
 def output_name(parts: Parts) -> str:
     """Return ``logits``, ``numbers`` on the label scale, or ``embeddings`` (contrastive tasks)."""
     if parts.embeds:
         return "embeddings"
-    return "numbers" if parts.reader.task_type.has_range else "logits"
+    return "numbers" if parts.reader.task_type.described_by == "label_range" else "logits"
 
 
 def session(file: Path) -> Any:
@@ -129,11 +131,11 @@ def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
     Inputs are [B, T], or [B, n, T] of a task with n endings, as in `AutoModelForMultipleChoice`.
     """
     batches: list[dict[str, np.ndarray]] = [{} for _ in range(0, len(texts), BATCH)]
-    inputs: list[list[tuple[str, ...]]] = [list(texts)]
-    if parts.sides == 2:
-        inputs = [[(row[i],) for row in texts] for i in range(2)]
-    arrange = input_of(parts.config.tasks[parts.task]).arrange if parts.chooses else together
-    for suffix, side in zip(("", "_2"), inputs, strict=False):
+    alone = parts.embeds or parts.chooses
+    sides = [list(texts)] if alone else parts.form.arrange(texts)
+    arrange = parts.form.arrange if parts.chooses else together
+    for place, side in enumerate(sides, 1):
+        suffix = f"_{place}" if place > 1 else ""
         rows = Rows("texts", [str(i) for i in range(len(side))], side, None)
         length = parts.max_length
         tokens = tokenize(rows, parts.tokenizer, max_length=length, arrange=arrange)

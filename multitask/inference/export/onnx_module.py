@@ -16,8 +16,8 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 class PlainTask(nn.Module):
     """Maps token ids, mask and token types to the task's scores, without packing.
 
-    A siamese task takes the three tensors of the first texts, then those of the second texts. A
-    task with n endings per row takes three tensors [B, n, T].
+    A task whose texts are read apart takes three tensors of the first texts, then three of the
+    second ones, and so on. A task with n endings per row takes three tensors [B, n, T].
     """
 
     def __init__(self, parts: Parts) -> None:
