@@ -82,8 +82,8 @@ class TaskType:
     of_ordered: ClassVar[tuple[str, ...]] = ()
     # The pipeline tag of the hub, for model cards.
     pipeline: ClassVar[str] = "text-classification"
-    # The alt text of the figure of the dev predictions, if `reporting/figures/figure_registry.py` has one;
-    # {task} is filled in.
+    # The alt text of the figure of the dev predictions, if `reporting/figures/figure_registry.py`
+    # has one; {task} is filled in.
     figure_shows: ClassVar[str] = "Dev predictions of {task}"
     # The unit that the confusion matrix counts.
     counted: ClassVar[str] = "dev rows"
