@@ -114,13 +114,13 @@ def package(prepared: Any, batches: list[Passes]) -> None:
             vectors: Any, task: str = task, batch: Batch = batch, embedded: Embedded = embedded
         ) -> Any:
             pooled = model.pool(separate({task: batch}), embedded._replace(vectors=vectors))
-            return model.module(task)(pooled[task])
+            return model.scores(task, batch, pooled[task])
 
         head = model.head(task)
         distance = DIVERGENCES[head.divergence]
         regularizer = SMARTLoss(scores, lambda one, other, d=distance: d(one, other).mean())
         state = scores(embedded.vectors)
-        (head.loss(state, batch.labels) + regularizer(embedded.vectors, state)).backward()
+        (head.criterion(state, batch.labels) + regularizer(embedded.vectors, state)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         prepared.optimizer.step()
         prepared.optimizer.zero_grad(set_to_none=True)

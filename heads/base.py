@@ -1,6 +1,7 @@
 # Tested by tests/heads/test_heads.py
 """The base class of heads, and a class per task type with a common loss and prediction."""
 
+import inspect
 import math
 from typing import Any, ClassVar
 
@@ -10,10 +11,12 @@ from torch.nn import functional
 
 
 class Head(nn.Module):
-    """Maps vectors to scores; ``heads`` describes its arguments and what it declares."""
+    """Maps vectors to scores; ``heads`` describes its arguments.
 
-    takes: ClassVar[str]
-    task_type: ClassVar[str]
+    A subclass has ``forward``, ``criterion``, ``predict`` and a ``task_type``.
+    """
+
+    task_type: ClassVar[str] = ""
     # True if the head uses the order of the classes
     ordered: ClassVar[bool] = False
     # `problem_type` of a sequence classifier of `transformers` with this last layer; "" for none
@@ -29,9 +32,38 @@ class Head(nn.Module):
     advice: str = ""
     # Buffers that options and training rows decide: `init_from` does not copy them.
     from_config: ClassVar[tuple[str, ...]] = ()
+    # Distance of two outputs for SMART, a key of ``smart.divergence.DIVERGENCES``; "" for none.
+    divergence: ClassVar[str] = ""
+    # True if the head scores the vectors before the task's projection, which only training has.
+    mlp_only_train: bool = False
+    # Sequences that are encoded at a time in training; None for all.
+    chunk: int | None = None
+    # Share of the tokens that training masks, by words or by tokens; None if it masks none.
+    mask_share: float | None = None
+    whole_words: bool = False
+    # A masked language model that training needs (``use_generator``); "" for none.
+    generator_name: str = ""
     linear: Any
 
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+    @classmethod
+    def reads(cls, form: Any, vectors: bool) -> bool:
+        """Return True if the head fits an input, a ``multitask.data.inputs.base.Input``.
+
+        With ``vectors`` each sequence of a row is pooled to a vector, else the head gets tokens.
+        """
+        return vectors and form.sides == len(inspect.signature(cls.forward).parameters) - 1
+
+    def scores(self, pooled: Tensor, batch: Any) -> Tensor:
+        """Vectors [sides * B, d], all first sequences first -> scores of the rows with a label."""
+        scores = self(*pooled.chunk(batch.sides))
+        return scores if batch.labelled is None else scores[batch.labelled]
+
+    def loss(self, pooled: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return the mean loss of a batch, a scalar, and ``scores``; 0 if no row has a label."""
+        scores = self.scores(pooled, batch)
+        return self.criterion(scores, batch.labels) if len(scores) else scores.sum(), scores
+
+    def criterion(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Scores and labels of labelled rows -> the mean loss, a scalar."""
         raise NotImplementedError
 
@@ -39,19 +71,17 @@ class Head(nn.Module):
         """Scores of rows -> predictions and scores in the form of the task type."""
         raise NotImplementedError
 
-    def row_values(self, scores: Tensor, **batch: Any) -> Tensor:
+    def row_values(self, scores: Tensor, batch: Any, longest: int) -> Tensor:
         """Return the values per row that ``results`` needs of a batch, [B, ...].
 
-        ``batch`` has ``labels`` as for ``loss``. For heads that take tokens or a sequence it also
-        has ``rows`` (int [M], the row of each of the M tokens with scores), ``shape`` (B, most
-        tokens of a row) and ``context`` (bool [B, T], the tokens that an answer may have).
+        ``longest`` is the largest number of labelled tokens of a row of the split.
         """
         return scores
 
     def results(self, output: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, float]:
         """``row_values`` of N rows -> predictions, scores, mean loss (NaN without labels)."""
         predictions, scores = self.predict(output)
-        loss = float("nan") if labels is None else self.loss(output, labels).item()
+        loss = float("nan") if labels is None else self.criterion(output, labels).item()
         return predictions, scores, loss
 
     def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
@@ -67,7 +97,7 @@ class Head(nn.Module):
         """
         if len(labels.unique()) < 2:
             raise ValueError("all training labels are equal")
-        return float(self.loss(self.trivial_scores(labels, num_labels), labels))
+        return float(self.criterion(self.trivial_scores(labels, num_labels), labels))
 
     def last_layer(self) -> tuple[Tensor, Tensor]:
         """Return weight and bias for ``classifier_scores``, if the head has a ``problem_type``."""
@@ -82,7 +112,7 @@ class ClassScores(Head):
     """One score per class; the class with the highest score is predicted."""
 
     task_type: ClassVar[str] = "class"
-    divergence: ClassVar[str] = "symmetric_kl"  # for SMART
+    divergence: ClassVar[str] = "symmetric_kl"
     reading: ClassVar[str] = (
         "One logit per class ({names}). Their softmax is the probability of each class."
     )
@@ -102,7 +132,7 @@ class BinaryScores(Head):
     divergence: ClassVar[str] = "symmetric_bernoulli_kl"
     reading: ClassVar[str] = "One logit per row. Its sigmoid is the probability of {last}."
 
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+    def criterion(self, scores: Tensor, labels: Tensor) -> Tensor:
         """scores [B], labels 0/1 [B] -> mean of -(y log p + (1 - y) log(1 - p))."""
         return functional.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype))
 
@@ -130,7 +160,7 @@ class NumberScores(Head):
     )
     low, high = -math.inf, math.inf
 
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+    def criterion(self, scores: Tensor, labels: Tensor) -> Tensor:
         """scores [B], labels [B] -> mean of (score - label)^2."""
         return functional.mse_loss(scores, labels.to(scores.dtype))
 

@@ -15,7 +15,6 @@ class BinaryHead(BinaryScores):
         dim: width d of the vector.
     """
 
-    takes: ClassVar[str] = "vector"
     problem_type: ClassVar[str] = "single_label_classification"
     classifier_reading: ClassVar[str] = ClassScores.reading
 

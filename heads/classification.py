@@ -28,7 +28,6 @@ class ClassificationHead(ClassScores):
         ValueError: the weights do not fit the classes, or the smoothing is outside [0, 1).
     """
 
-    takes: ClassVar[str] = "vector"
     problem_type: ClassVar[str] = "single_label_classification"
     from_config: ClassVar[tuple[str, ...]] = ("class_weights",)
     class_weights: Tensor | None
@@ -70,7 +69,7 @@ class ClassificationHead(ClassScores):
         """[B, d] -> logits [B, C]."""
         return self.linear(vector)
 
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+    def criterion(self, scores: Tensor, labels: Tensor) -> Tensor:
         """logits [B, C], class ids [B] -> mean over rows of the (weighted) cross-entropy."""
         weight, smoothing = self.class_weights, self.label_smoothing
         losses = functional.cross_entropy(

@@ -1,7 +1,5 @@
 """Similarity as a scaled cosine (CS224N mini-BERT paper, section 4.4.3; Sentence-BERT)."""
 
-from typing import ClassVar
-
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -17,8 +15,6 @@ class CosineRegressionHead(NumberScores):
         linear: apply one shared Linear(d, d) before the cosine ("a linear to adjust the weight
             before calculating the cos-sim"). Otherwise the head has no parameters.
     """
-
-    takes: ClassVar[str] = "pair"
 
     def __init__(self, dim: int, low: float, high: float, linear: bool = False) -> None:
         super().__init__()

@@ -1,8 +1,6 @@
 # Tested by tests/heads/test_heads.py
 """Similarity from the cosine and the embeddings of a pair (CS224N mini-BERT paper, 4.4.3)."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -20,8 +18,6 @@ class CosineWithEmbeddingsHead(NumberScores):
         dim: width d of a sentence vector.
         low, high: the label range.
     """
-
-    takes: ClassVar[str] = "pair"
 
     def __init__(self, dim: int, low: float, high: float) -> None:
         super().__init__()

@@ -1,7 +1,5 @@
 """Euclidean distance as the similarity measure (CS224N mini-BERT paper, section 4.4)."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 
@@ -10,8 +8,6 @@ from heads.base import BinaryScores, NumberScores, pair_distance
 
 class EuclideanParaphraseHead(BinaryScores):
     """One logit, a |u - v|_2 + b (initially a = -1, b = 1): near vectors mean a paraphrase."""
-
-    takes: ClassVar[str] = "pair"
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,8 +25,6 @@ class EuclideanSimilarityHead(NumberScores):
     Args:
         low, high: the label range.
     """
-
-    takes: ClassVar[str] = "pair"
 
     def __init__(self, low: float, high: float) -> None:
         super().__init__()

@@ -28,7 +28,6 @@ class MaskedLMHead(Head):
         ValueError: a share outside (0, 1), or weights that do not fit.
     """
 
-    takes: ClassVar[str] = "tokens"
     task_type: ClassVar[str] = "tokens"
 
     def __init__(
@@ -55,12 +54,16 @@ class MaskedLMHead(Head):
         # in a tuple, so that its weight belongs to the encoder alone
         self._tied = (word_embedding,)
 
+    @classmethod
+    def reads(cls, form: Any, vectors: bool) -> bool:
+        return not vectors and form.texts == 1
+
     def forward(self, tokens: Tensor) -> Tensor:
         """Vectors of the masked tokens [M, d] -> logits [M, V]."""
         transformed = self.norm(functional.gelu(self.dense(tokens)))
         return functional.linear(transformed, self._tied[0].weight, self.bias)
 
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+    def criterion(self, scores: Tensor, labels: Tensor) -> Tensor:
         """logits [M, V], token ids [M] -> mean cross-entropy."""
         return functional.cross_entropy(scores, labels)
 
@@ -69,10 +72,10 @@ class MaskedLMHead(Head):
         right = (scores.argmax(-1) == labels).to(scores.dtype)
         return torch.stack([right, functional.cross_entropy(scores, labels, reduction="none")], 1)
 
-    def row_values(self, scores: Tensor, **batch: Any) -> Tensor:
+    def row_values(self, scores: Tensor, batch: Any, longest: int) -> Tensor:
         """Return (tokens predicted correctly, summed cross-entropy) per row [B, 2]."""
-        outcomes = self.outcomes(scores, batch["labels"])
-        return outcomes.new_zeros(batch["shape"][0], 2).index_add(0, batch["rows"], outcomes)
+        outcomes = self.outcomes(scores, batch.labels)
+        return outcomes.new_zeros(batch.rows, 2).index_add(0, batch.row_of_place, outcomes)
 
     def results(self, output: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, float]:
         """``row_values`` of N rows and their numbers of masked tokens -> correct tokens [N], summed

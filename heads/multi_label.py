@@ -18,13 +18,12 @@ class MultiLabelHead(Head):
         num_labels: classes C.
     """
 
-    takes: ClassVar[str] = "vector"
     task_type: ClassVar[str] = "labels"
     problem_type: ClassVar[str] = "multi_label_classification"
     reading: ClassVar[str] = (
         "One logit per class ({names}). The sigmoid of each is the probability that the row has it."
     )
-    divergence: ClassVar[str] = "mean_symmetric_bernoulli_kl"  # for SMART
+    divergence: ClassVar[str] = "mean_symmetric_bernoulli_kl"
 
     def __init__(self, dim: int, num_labels: int) -> None:
         super().__init__()
@@ -34,7 +33,7 @@ class MultiLabelHead(Head):
         """[B, d] -> logits [B, C]."""
         return self.linear(vector)
 
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+    def criterion(self, scores: Tensor, labels: Tensor) -> Tensor:
         """logits [B, C], labels 0/1 [B, C] -> mean binary cross-entropy over rows and classes."""
         return functional.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype))
 

@@ -25,9 +25,7 @@ class OrdinalHead(ClassScores):
         num_labels: number C of classes.
     """
 
-    takes: ClassVar[str] = "vector"
     ordered: ClassVar[bool] = True
-    divergence: ClassVar[str] = "symmetric_kl"  # for SMART
 
     def __init__(self, dim: int, num_labels: int) -> None:
         super().__init__()
@@ -52,6 +50,6 @@ class OrdinalHead(ClassScores):
         between = functional.pad((-torch.expm1(-gaps)).log(), (1, 1))
         return below + above + between
 
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+    def criterion(self, scores: Tensor, labels: Tensor) -> Tensor:
         """log-probabilities [B, C], class ids [B] -> mean negative log-likelihood."""
         return functional.cross_entropy(scores, labels)

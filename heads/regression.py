@@ -16,7 +16,6 @@ class RegressionHead(NumberScores):
         low, high: the label range.
     """
 
-    takes: ClassVar[str] = "vector"
     problem_type: ClassVar[str] = "regression"
 
     def __init__(self, dim: int, low: float, high: float) -> None:

@@ -26,7 +26,6 @@ class SiameseParaphraseHead(BinaryScores):
         ValueError: not a list, or a feature is missing, unknown or given twice.
     """
 
-    takes: ClassVar[str] = "pair"
     trial_rate: ClassVar[float] = 10  # the entries of |u - v| are small
 
     def __init__(self, dim: int, features: list[str] | tuple[str, ...] = ("abs_diff",)) -> None:

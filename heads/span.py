@@ -23,7 +23,6 @@ class SpanHead(Head):
         ValueError: ``max_answer_tokens`` is below 1.
     """
 
-    takes: ClassVar[str] = "sequence"
     task_type: ClassVar[str] = "span"
 
     def __init__(self, dim: int, max_answer_tokens: int = 30) -> None:
@@ -33,11 +32,19 @@ class SpanHead(Head):
         self.max_answer_tokens = max_answer_tokens
         self.linear = nn.Linear(dim, 2)
 
+    @classmethod
+    def reads(cls, form: Any, vectors: bool) -> bool:
+        return not vectors and form.joins and (form.sides, form.texts) == (1, 2)
+
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Vectors [B, T, d], mask [B, T] -> start and end logits [B, T, 2], -inf at padding."""
         return self.linear(tokens).masked_fill(mask.unsqueeze(-1) == 0, -torch.inf)
 
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+    def scores(self, pooled: Tensor, batch: Any) -> Tensor:
+        """Vectors of all tokens [B, T, d] -> logits [B, T, 2]."""
+        return self(pooled, batch.attention_mask)
+
+    def criterion(self, scores: Tensor, labels: Tensor) -> Tensor:
         """logits [B, T, 2], places of the first and last token [B, 2] -> mean cross-entropy."""
         return functional.cross_entropy(scores, labels)
 
@@ -75,6 +82,6 @@ class SpanHead(Head):
         rest = torch.stack([best.exp(), losses, logits], 1)
         return torch.cat([places.to(scores.dtype), rest], 1)
 
-    def row_values(self, scores: Tensor, **batch: Any) -> Tensor:
+    def row_values(self, scores: Tensor, batch: Any, longest: int) -> Tensor:
         """Return ``outcomes``."""
-        return self.outcomes(scores, batch["labels"], batch["context"])
+        return self.outcomes(scores, batch.labels, batch.context)

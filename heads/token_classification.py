@@ -17,18 +17,21 @@ class TokenClassificationHead(Head):
         num_labels: tags C.
     """
 
-    takes: ClassVar[str] = "tokens"
     task_type: ClassVar[str] = "tags"
 
     def __init__(self, dim: int, num_labels: int) -> None:
         super().__init__()
         self.linear = nn.Linear(dim, num_labels)
 
+    @classmethod
+    def reads(cls, form: Any, vectors: bool) -> bool:
+        return not vectors and form.texts == 1
+
     def forward(self, tokens: Tensor) -> Tensor:
         """Vectors of the first word pieces [M, d] -> logits [M, C]."""
         return self.linear(tokens)
 
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+    def criterion(self, scores: Tensor, labels: Tensor) -> Tensor:
         """logits [M, C], tag ids [M] -> mean cross-entropy over words."""
         return functional.cross_entropy(scores, labels)
 
@@ -38,13 +41,13 @@ class TokenClassificationHead(Head):
         losses = functional.cross_entropy(scores, labels, reduction="none")
         return torch.stack([tags.to(scores.dtype), best, losses], 1)
 
-    def row_values(self, scores: Tensor, **batch: Any) -> Tensor:
+    def row_values(self, scores: Tensor, batch: Any, longest: int) -> Tensor:
         """Return ``outcomes`` per row, for words with a piece: [B, longest, 3], then zeros."""
-        rows, shape = batch["rows"], batch["shape"]
-        counts = torch.bincount(rows, minlength=shape[0])
+        rows = batch.row_of_place
+        counts = torch.bincount(rows, minlength=batch.rows)
         number = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
-        outcomes = scores.new_zeros(*shape, 3)
-        outcomes[rows, number] = self.outcomes(scores, batch["labels"])
+        outcomes = scores.new_zeros(batch.rows, longest, 3)
+        outcomes[rows, number] = self.outcomes(scores, batch.labels)
         return outcomes
 
     def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:

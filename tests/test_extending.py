@@ -81,6 +81,38 @@ def test_the_worked_example_of_a_callback_logs(project, tiny_overrides, capsys):
     assert "damaged" not in said.out + said.err
 
 
+def test_the_worked_example_of_a_tracker_writes_every_value(project, tiny_overrides):
+    quick = ["training.max_steps=3", "training.eval_steps=2", "training.frozen_baseline=false"]
+    run = multitask.train(
+        ROOT / "configs" / "cs224n.yaml", [*tiny_overrides, *quick, "training.trackers=[csv_file]"]
+    )
+    with (Path(run.directory) / "values.csv").open(newline="") as file:
+        rows = [(int(row["step"]), row["tag"], row["value"]) for row in csv.DictReader(file)]
+    steps = events(run.directory, "step")
+    wanted = {(step["step"], f"train/loss/{step['task']}"): step["loss"] for step in steps}
+    found = {(step, tag): float(value) for step, tag, value in rows}
+    assert len(found) == len(rows) and found.items() >= wanted.items()
+    assert any(tag.startswith("report/dev/") for _, tag, _ in rows)
+
+
+def test_the_worked_example_of_an_engine_runs_a_sweep(project, tiny_overrides, tmp_path, capfd):
+    _, *overrides = [o for o in tiny_overrides if not o.startswith(("output_dir=", "tasks."))]
+    data = next(o for o in tiny_overrides if o.startswith("data_dir="))
+    grid = {
+        "base": str(project / "configs" / "cs224n.yaml"),
+        "seeds": [1],
+        "grid": {"training.lr": [1.0e-3, 2.0e-3]},
+    }
+    (project / "configs" / "grid.yaml").write_text(json.dumps(grid))
+    quick = ["training.max_steps=1", "training.frozen_baseline=false", "defaults.max_length=48"]
+    command = ["ablate", str(project / "configs" / "grid.yaml"), data, *overrides, *quick]
+    out = tmp_path / "sweep"
+    assert run_multitask.main([*command, "--output", str(out), "--engine", "nice"]) == 0
+    logs = [file.read_text() for file in out.rglob("*.log")]
+    assert len(logs) == 2 and all("nice -n 19" in log.splitlines()[0] for log in logs)
+    assert (out / "table.md").is_file()
+
+
 def test_the_levels_of_sst_are_several_classes(project, tiny_overrides, course_files, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["levels.py", str(course_files), str(project)])
     runpy.run_path(str(project / "levels.py"))

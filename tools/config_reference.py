@@ -17,7 +17,16 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from multitask.config import Choice, Config, model_in
-from multitask.config.registry import KINDS, SUPPLIED, TRACKERS, head_type, resolve, type_in_words
+from multitask.config.registry import (
+    INPUTS,
+    KINDS,
+    SUPPLIED,
+    TRACKERS,
+    head_type,
+    input_type,
+    resolve,
+    type_in_words,
+)
 from multitask.tasks.glue import FILES as GLUE_FILES
 
 BEGINNING = Path(__file__).with_suffix(".md")  # the part of the page that is written by hand
@@ -27,9 +36,7 @@ METHODS = {
     "adapter": "Parameters of one task inside the encoder's layers ([PALs and adapters](pals.md)).",
     "pooling": "Turns the token vectors of a sentence into one vector.",
     "projection": "An optional layer between pooling and head.",
-    "head": "Turns vectors into scores. A head that takes a pair needs `input: siamese`. One that "
-    "takes a vector needs `input: single` or `input: cross`. One that takes views (contrastive) "
-    "needs `input: single`, `siamese` or `triplet`. One that takes a choice needs `choices`.",
+    "head": "Turns vectors into scores, one vector per sequence of the `input`.",
     "sampler": "Which task is trained in which step.",
 }
 
@@ -71,6 +78,7 @@ def _meanings(model: type[BaseModel]) -> dict[str, str]:
     assert isinstance(definition, ast.ClassDef)
     registered = {**KINDS, "glue_file": GLUE_FILES, "tracker": TRACKERS}
     names = {kind: ", ".join(each) for kind, each in registered.items()}
+    names["input"] = " ".join(f"`{n}`: {_summary(type(input_type(n)))}" for n in INPUTS)
     meanings = {}
     for field, below in pairwise(definition.body):
         match field, below:
@@ -125,16 +133,21 @@ def _methods(kind: str) -> str:
     rows = []
     for name in KINDS[kind]:
         factory = resolve(kind, name)
-        text = inspect.getdoc(factory) or ""
-        what = " ".join(text.partition("\n\n")[0].split())
+        what = _summary(factory)
         declared = []
         if kind == "head":
             predicts = head_type(name)
-            declared = [factory.takes, predicts.predicts, ", ".join(predicts.selects)]
+            forms = [n for n in INPUTS for v in (True, False) if factory.reads(input_type(n), v)]
+            declared = [", ".join(forms), predicts.predicts, ", ".join(predicts.selects)]
         rows.append([f"`{name}`", *declared, what, _options(kind, factory)])
-    heads = ["takes", "predicts", "metrics"] if kind == "head" else []
+    heads = ["input", "predicts", "metrics"] if kind == "head" else []
     table = _table([kind, *heads, "what it does", "options"], rows)
     return f"## `{kind}`\n\n{METHODS[kind]}\n\n{table}"
+
+
+def _summary(factory: Any) -> str:
+    """Return the first paragraph of a docstring."""
+    return " ".join((inspect.getdoc(factory) or "").partition("\n\n")[0].split())
 
 
 def _options(kind: str, factory: Any) -> str:

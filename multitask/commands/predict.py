@@ -159,6 +159,7 @@ def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Nam
 
     from multitask.inference.ensemble import predict_texts
     from multitask.inference.load_run import TrainedRun
+    from multitask.tasks.base import RowLabels
     from multitask.tasks.records import with_both_scores
     from multitask.utils.files import write_text
 
@@ -168,7 +169,8 @@ def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Nam
         rows, predictions, reader = predict_texts(trained, task, file or tuple(arguments.text))
         name = {"task": task} if len(tasks) > 1 else {}
         if output is None and sys.stdout.isatty():
-            if reader.task_type.scores_second:
+            one_of_two = isinstance(reader.task_type, RowLabels) and len(reader.names) == 2
+            if one_of_two and all(len(each["scores"]) == 1 for each in predictions):
                 predictions = with_both_scores(predictions)
             answers = (reader.task_type.answer(record, reader) for record in predictions)
             words = map(_in_words, answers, rows.texts)
@@ -192,12 +194,13 @@ def _tasks_that_take(
     """Return the tasks of all runs that predict from so many texts. Raises UserError for none."""
     from multitask.config.registry import head_type
     from multitask.data.inputs.base import input_of
+    from multitask.tasks.base import RowLabels, WordLabels
 
     row = texts[0] if len(texts) == 1 else texts
     fitting = []
     for task, entry in configs[0].tasks.items():
         kind = head_type(entry.head.name)
-        predicts = kind.labelled and (len(runs) == 1 or kind.averages)
+        predicts = isinstance(kind, RowLabels if len(runs) > 1 else RowLabels | WordLabels)
         if predicts and input_of(entry).row_of(row) and all(task in c.tasks for c in configs):
             fitting.append(task)
     if not fitting:

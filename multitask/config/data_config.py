@@ -10,7 +10,7 @@ from multitask.config.base import Strict, mistake
 DataFormat = Literal[
     "auto", "csv", "tsv", "jsonl", "txt", "conll", "documents", "parquet", "disk", "hub"
 ]
-TEXT_KEYS = ("text", "text2", "text3")  # the keys that name columns of texts
+TEXT_KEYS = ("text", "text2", "text3", "text4")  # the keys that name columns of texts
 
 
 def _as_text(value: Any) -> Any:
@@ -31,6 +31,11 @@ class DataConfig(Strict):
         """
         dev = self.dev or self.dev_share or self.texts_of
         return tuple(name for name, source in (("dev", dev), ("test", self.test)) if source)
+
+    @property
+    def text_columns(self) -> list[str]:
+        """The columns of texts."""
+        return [name for key in TEXT_KEYS if (name := getattr(self, key)) is not None]
 
     @property
     def choice_columns(self) -> list[str]:
@@ -88,7 +93,10 @@ class DataConfig(Strict):
     question of RACE."""
 
     text3: str | None = None
-    """Column of the third text of a triplet: the hard negative."""
+    """Column of the third text, such as the hard negative of a triplet."""
+
+    text4: str | None = None
+    """Column of a fourth text, for an input that reads it."""
 
     choices: str | list[str] | None = None
     """Several choices: the columns of the endings, such as `[ending0, ending1, ending2, ending3]`,

@@ -140,6 +140,7 @@ SUPPLIED: dict[str, tuple[str, ...]] = {
         "norm_eps",
         "mlm_weights",
         "encoder",
+        "autocast",
     ),
     "sampler": ("sizes", "joint"),
     "gradient_surgery": (),
@@ -196,12 +197,13 @@ def task_type(name: str) -> "TaskType":
 def head_type(head: str) -> "TaskType":
     """Return the task type of a registered head."""
     factory = resolve("head", head)
-    for name in ("task_type", "loss", "predict"):
-        unlabelled = name == "predict" and not task_type(factory.task_type).labelled
-        if not unlabelled and not hasattr(factory, name):
-            raise UserError(
-                f"head {head!r} ({HEADS.get(head, head)}) has no `{name}`: docs/extending.md"
-            )
+    base = imported("heads.base:Head")
+    own = inspect.isclass(factory) and issubclass(factory, base)
+    trains = own and (factory.criterion is not base.criterion or factory.loss is not base.loss)
+    lacks = "" if trains else "has no `criterion`" if own else "is no `heads.base.Head`"
+    lacks = lacks or "" if not own or factory.task_type else "has no `task_type`"
+    if lacks:
+        raise UserError(f"head {head!r} ({HEADS.get(head, head)}) {lacks}: docs/extending.md")
     return task_type(factory.task_type)
 
 

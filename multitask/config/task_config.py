@@ -78,11 +78,8 @@ class TaskConfig(Strict):
     data: DataConfig
     """The task's rows."""
 
-    input: Literal[*INPUTS] = "single"  # type: ignore[valid-type]
-    """`single`: one text. `siamese`: the two texts of a pair are encoded separately, as one batch
-    of 2B sentences. `cross`: both texts in one input, with token types. `triplet`: a text, a
-    similar text and a different one, encoded separately (contrastive heads). `choices`: a context
-    with each of its endings in one input, with token types."""
+    input: str = "single"
+    """The texts of a row, and how they are read. $input"""
 
     max_length: int = Field(128, ge=4)
     """Longest input in tokens, with special tokens; the rest is cut."""
@@ -182,6 +179,13 @@ class TaskConfig(Strict):
     def gives_vectors(self) -> bool:
         """True if the task has a vector for each text; False if its head reads tokens."""
         return self.pooling.name != "tokens"
+
+    @field_validator("input")
+    @classmethod
+    def _input(cls, value: str) -> str:
+        if value not in INPUTS:
+            raise ValueError(f"unknown input {value!r}{suggest(value, tuple(INPUTS))}")
+        return value
 
     @field_validator("glue_file")
     @classmethod

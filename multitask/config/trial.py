@@ -33,7 +33,7 @@ def trial_values(config: Config) -> list[Override]:
         values[f"tasks.{name}.max_dev_rows"] = min(SCORED_ROWS, task.max_dev_rows or SCORED_ROWS)
         if not task.only_scored:
             values[f"tasks.{name}.max_rows"] = _train_rows(config, task.data.same_rows_as or name)
-        factor = getattr(resolve("head", task.head.name), "trial_rate", 1)
+        factor = resolve("head", task.head.name).trial_rate
         if factor != 1 and task.share_head is None:
             rate = factor * (task.head_lr or config.training.head_lr)
             values[f"tasks.{name}.head_lr"] = rate

@@ -57,9 +57,21 @@ class Batch:
     context: Tensor | None = None
     lengths: np.ndarray | None = None
 
+    @classmethod
+    def of_vectors(cls, sides: int, labels: Tensor | None = None) -> "Batch":
+        """Return a batch without tokens, for vectors that are pooled already."""
+        none = torch.empty(0, 0, dtype=torch.int64)
+        return cls(none, none, none, labels, sides, pad_id=0)
+
     @property
     def rows(self) -> int:
         return len(self.input_ids) // self.sides
+
+    @property
+    def row_of_place(self) -> Tensor:
+        """The row of each of the M tokens with a label, int64 [M]."""
+        assert self.places is not None, "no token has a label"
+        return self.places // self.input_ids.shape[1]
 
     @property
     def gold(self) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 from multitask.config import Config, DataConfig
 from multitask.data.readers.columns import column_of, read_columns
-from multitask.tasks.base import TaskType
+from multitask.tasks.base import RowLabels, TaskType
 from multitask.tasks.label_reader import canonical, is_missing
 from multitask.tasks.label_vectors import vector_in, vector_length
 
@@ -34,6 +34,12 @@ def count_classes(config: Config, task: str) -> int:
     return length
 
 
+def takes_sets(task_type: TaskType) -> bool:
+    """Return True if a row may have any number of classes."""
+    classes = task_type.described_by == "labels" and not task_type.one_value
+    return classes and isinstance(task_type, RowLabels)
+
+
 def refuse_vectors(
     config: Config,
     task: str,
@@ -54,7 +60,7 @@ def refuse_vectors(
         named: the classes are known already. Lists of 0 and 1 may then be lists of these classes.
     """
     data = config.tasks[task].data
-    if not task_type.has_sets or data.label_vectors is not None:
+    if not takes_sets(task_type) or data.label_vectors is not None:
         return
     labelled = _labelled(data, cells)
     length = vector_length(labelled, data.label_separator, data.padding_label, sure=named)

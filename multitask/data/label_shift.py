@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config
+from multitask.data.label_forms import takes_sets
 from multitask.data.tokenize import Split
 from multitask.tasks.label_reader import LabelReader, number_of
 from multitask.tasks.rows import Rows
@@ -47,7 +48,7 @@ def other_labels(pair: Mapping[str, Rows], reader: LabelReader) -> str:
     """Describe labels that one of two splits lacks; "" if that may be chance."""
     if reader.names:
         return _other_classes(pair, reader)
-    if reader.task_type.has_range:
+    if reader.task_type.described_by == "label_range":
         return _other_numbers({split: rows.gold for split, rows in pair.items()})
     return ""
 
@@ -137,7 +138,7 @@ def padding_warnings(
     for task, reader in readers.items():
         data, kind = config.tasks[task].data, reader.task_type
         train = splits[task].get("train")
-        if train is None or not kind.has_sets or data.padding_label or data.label_vectors:
+        if train is None or not takes_sets(kind) or data.padding_label or data.label_vectors:
             continue
         rows = int((~kind.missing(train.rows.gold)).sum())
         counts = [*kind.label_counts(train.rows, reader).values()]

@@ -16,7 +16,7 @@ import numpy as np
 from multitask.config import TEXT_KEYS, Config, DataConfig, TaskConfig
 from multitask.config.registry import head_type, resolve
 from multitask.data.inputs.base import Input, input_of
-from multitask.data.label_forms import count_classes, has_no_label, refuse_vectors
+from multitask.data.label_forms import count_classes, has_no_label, refuse_vectors, takes_sets
 from multitask.data.readers.class_names import check_names, class_names
 from multitask.data.readers.columns import column_of, read_columns, text_of
 from multitask.data.readers.endings import read_endings
@@ -24,7 +24,7 @@ from multitask.data.readers.lines import read_lines
 from multitask.data.readers.places import place_of
 from multitask.data.readers.tables import table_of
 from multitask.data.texts import problem_of
-from multitask.tasks.base import TaskType
+from multitask.tasks.base import NoLabels, TaskType, WordLabels
 from multitask.tasks.label_reader import (
     LabelReader,
     canonical,
@@ -72,7 +72,7 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
     if data.label_range is not None:
         low, high = data.label_range
         return LabelReader(task_type, {}, (), low, high)
-    if not task_type.has_classes:
+    if task_type.described_by != "labels":
         return LabelReader(task_type, {}, ())
     mapping = _class_of_value(config, task, task_type) if data.labels is None else data.labels
     names = tuple(dict.fromkeys(mapping.values()))
@@ -83,7 +83,7 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
     scheme = scheme_of(names, data.tag_scheme)
     with config.errors_at((*path, "labels")):
         task_type.check_classes(names, scheme)
-    if task_type.per_word and data.tag_scheme == REPAIR and data.labels is None:
+    if isinstance(task_type, WordLabels) and data.tag_scheme == REPAIR and data.labels is None:
         mapping = {**mapping, **{tag: tag for tag in tags_of_repairs(names, scheme)}}
         names = tuple(mapping.values())
     ids = {value: names.index(name) for value, name in mapping.items()}
@@ -94,24 +94,24 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
 def _check_keys(config: Config, task: str, task_type: TaskType) -> None:
     """Raise UserError if the head does not use a given key, or needs a missing `label_range`."""
     data, path = config.tasks[task].data, ("tasks", task, "data")
-    if task_type.no_classes:
-        for key in ("labels", "label_range"):
-            if getattr(data, key) is not None:
-                raise config.error((*path, key), f"the head {task_type.no_classes}")
-    if task_type.has_range and data.label_range is None:
+    for key in ("labels", "label_range"):
+        if key != task_type.described_by and getattr(data, key) is not None:
+            instead = f"give `{task_type.described_by}`" * bool(task_type.described_by)
+            message = f"the head predicts {task_type.predicts}: {instead or 'leave this out'}"
+            raise config.error((*path, key), message)
+    if task_type.described_by == "label_range" and data.label_range is None:
         message = "a head that predicts numbers needs `label_range: [low, high]`"
         raise config.error((*path, "label_range"), message)
-    if data.padding_label is not None and (not task_type.has_classes or task_type.one_value):
+    if data.padding_label is not None and (
+        task_type.described_by != "labels" or task_type.one_value
+    ):
         message = "the head takes one label per row: leave this out"
         raise config.error((*path, "padding_label"), message)
     if data.ordered and not task_type.of_ordered:
         raise config.error((*path, "ordered"), "the head takes no ordered classes: leave this out")
-    if data.label_vectors is not None and not task_type.has_sets:
+    if data.label_vectors is not None and not takes_sets(task_type):
         message = "the head does not take any number of classes per row: leave this out"
         raise config.error((*path, "label_vectors"), message)
-    if task_type.has_classes and data.label_range is not None:
-        message = "the head predicts classes: give `labels`, not a range"
-        raise config.error((*path, "label_range"), message)
 
 
 def _class_of_value(config: Config, task: str, task_type: TaskType) -> Mapping[str, str]:
@@ -177,7 +177,7 @@ def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Row
     data = config.tasks[task].data
     columns, source = read_columns(config, task, split)
     rows = rows_of(data, columns, source)
-    if not reader.task_type.labelled:
+    if isinstance(reader.task_type, NoLabels):
         return rows
     if split == "test" and data.label not in columns:
         return rows
@@ -251,7 +251,7 @@ def _cell_reader(
         values = task_type.values_in(cell, skip, data.label_separator)
         if values is None or data.padding_label is None:
             return values
-        if not task_type.per_word:
+        if not isinstance(task_type, WordLabels):
             return [value for value in values if canonical(value) != padding]
         end = len(values)  # of tags only the last ones are padding: it may also be a tag
         while end and canonical(values[end - 1]) == padding:
@@ -378,13 +378,14 @@ def ids_if_any(data: DataConfig, columns: Mapping[str, list]) -> DataConfig:
 def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
     """Convert a table to rows without labels. Raises UserError if a column is missing.
 
-    The texts of a row are those of ``text``, ``text2`` and ``text3``. With ``choices`` they are the
-    context and its endings, each after the text of ``text2``.
+    The texts of a row are those of ``data.text_columns``. With ``choices`` they are the context and
+    its endings, each after the text of ``text2``.
     """
-    keys = [key for key in TEXT_KEYS if getattr(data, key) is not None]
     sides = []
-    for key in keys:
+    for key in TEXT_KEYS:
         name, texts = getattr(data, key), []
+        if name is None:
+            continue
         values = column_of(columns, data, key, source)
         if missing := [row for row, value in enumerate(values, 1) if is_missing(value)]:
             what = f"{len(missing):,} without {name} (null), the first one is row {missing[0]:,}"

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config
-from multitask.config.registry import imported
 from multitask.config.saved.report_model import SplitFacts
+from multitask.data.by_type import reading_of, shares_rows, split_rows
 from multitask.data.chosen_endings import check_same_number
 from multitask.data.inputs.base import input_of
 from multitask.data.load_rows import labelled_only, load_together
@@ -18,8 +18,9 @@ from multitask.data.masking import Masking
 from multitask.data.overlap import Seen, encoded_keys, hashes, in_training, row_key, separators
 from multitask.data.readers.class_names import check_names
 from multitask.data.summary import describe_splits
-from multitask.data.texts import sample, split_rows, unlabelled_rows
+from multitask.data.texts import sample, unlabelled_rows
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
+from multitask.tasks.base import NoLabels
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -168,7 +169,7 @@ def load_splits(
             check_names(config, task, reader)
     rows: SplitRows = {}
     together: SplitRows = {}
-    apart = [task for task, reader in readers.items() if not reader.task_type.shares_rows]
+    apart = [task for task, reader in readers.items() if not shares_rows(reader.task_type)]
     for host, members in streams(config).items():
         if host in apart:
             continue
@@ -187,7 +188,8 @@ def load_splits(
             rows[task] = {name: labelled_only(part, kind) for name, part in parts[task].items()}
             rows[task] |= _scored_parts(config, task, readers)
     for task in sorted(apart, key=lambda task: bool(config.tasks[task].data.texts_of)):
-        if not (config.tasks[task].only_scored and readers[task].task_type.labelled):
+        kind = readers[task].task_type
+        if not (config.tasks[task].only_scored and not isinstance(kind, NoLabels)):
             rows[task] = _texts(config, task, rows, readers=readers, tokenizer=tokenizer)
     for task, entry in config.tasks.items():
         if entry.only_scored:
@@ -278,15 +280,15 @@ def tokenized(
     Raises:
         UserError: a text cannot be tokenized, or every training row has lost its answer.
     """
-    entry, kind = config.tasks[task], reader.task_type
+    entry, how = config.tasks[task], reading_of(reader.task_type)
     tokens = _tokens(config, task, rows, reader=reader, tokenizer=tokenizer, cache=cache)
     rows = replace(rows, tokens=None)
-    if training and kind.compares_rows and input_of(entry).texts == 1:
+    if training and reader.task_type.compares_rows and input_of(entry).texts == 1:
         tokens = tokens.twice()
-    if not kind.mark_tokens:
+    if how.mark_tokens is None:
         return Split(rows, tokens)
-    tokens, cut = imported(kind.mark_tokens)(rows, tokens)
-    if not (training and kind.cut_off.drops_rows and cut):
+    tokens, cut = how.mark_tokens(rows, tokens)
+    if not (training and how.drops_cut and cut):
         return Split(rows, tokens, cut)
     assert tokens.answers is not None, "training rows have labels"
     answered = np.unique(tokens.row_of[tokens.answers[:, 0] >= 0])
@@ -313,14 +315,14 @@ def _tokens(
     if rows.tokens is not None:
         tokens: Tokens = rows.tokens
         return tokens
-    entry, kind = config.tasks[task], reader.task_type
+    entry, how = config.tasks[task], reading_of(reader.task_type)
     return tokenize(
         rows,
         tokenizer,
         max_length=entry.max_length,
         arrange=input_of(entry).arrange,
-        words=kind.masks_tokens,
-        characters=bool(kind.mark_tokens),
+        words=how.words,
+        characters=how.mark_tokens is not None,
         stride=entry.stride,
         cache=cache,
     )

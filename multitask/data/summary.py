@@ -10,6 +10,8 @@ from multitask.config import Config
 from multitask.config.config import seen_corpora
 from multitask.config.registry import head_type
 from multitask.config.saved.report_model import SplitFacts
+from multitask.data.by_type import reading_of
+from multitask.data.label_forms import takes_sets
 from multitask.data.overlap import Seen, hashes, row_key
 from multitask.data.tokenize import Split
 from multitask.tasks.base import TaskType
@@ -81,7 +83,7 @@ def data_warnings(
                 lines.append(f"{many} are in train of {others}")
             if part.unlabelled_dropped:
                 dropped = f"{part.unlabelled_dropped} {split} rows without a label dropped"
-                sets = head_type(entry.head.name).has_sets and "" in entry.data.unlabelled
+                sets = takes_sets(head_type(entry.head.name)) and "" in entry.data.unlabelled
                 others = json.dumps([v for v in entry.data.unlabelled if v], ensure_ascii=False)
                 advice = f"if an empty cell means 'no class', set `data.unlabelled: {others}`"
                 lines.append(f"{dropped}: {advice}" if sets else dropped)
@@ -102,8 +104,9 @@ def unread(part: SplitFacts, split: str, kind: TaskType) -> Iterator[str]:
     """Yield a line about the words, or answers, of a split that have no token."""
     dropped = part.without_piece or 0
     if cut := (part.cut or 0) - dropped:
-        drops = split == "train" and kind.cut_off.drops_rows
-        yield f"{cut} {split} {kind.cut_off.in_words}{': the rows are left out' if drops else ''}"
+        how = reading_of(kind)
+        drops = split == "train" and how.drops_cut
+        yield f"{cut} {split} {how.cut_off}{': the rows are left out' if drops else ''}"
     if dropped:
         why = "the tokenizer drops all their characters, such as control characters"
         yield f"{dropped} {split} words have no token, and are predicted as O: {why}"

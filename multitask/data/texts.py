@@ -1,12 +1,11 @@
-"""Read the rows of any task by split, and the texts of tasks without labels."""
+"""The texts of tasks without labels, and samples of rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from multitask.config import Config
-from multitask.config.registry import imported
 from multitask.data.inputs.base import input_of
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
@@ -63,23 +62,3 @@ def sample(rows: Rows, size: int | None) -> Rows:
     taken = rows.take(index)
     taken.unlabelled_dropped = rows.unlabelled_dropped
     return taken
-
-
-def split_rows(config: Config, task: str, split: str, readers: Mapping[str, LabelReader]) -> Rows:
-    """Read a split of a task: rows with labels, or the texts of a task without labels.
-
-    Of dev and of a labelled test split only ``max_dev_rows`` are returned. An unlabelled test split
-    is returned whole, as its predictions are handed in, except in a trial (`--try`).
-    """
-    sources = config.tasks[task].data.texts_of or [task]
-    parts = [
-        imported(readers[name].task_type.load_rows)(config, name, split, readers[name])
-        for name in sources
-    ]
-    if not readers[task].task_type.labelled:
-        parts = [unlabelled_rows(config, task, parts, readers[task])]
-    (rows, *_) = parts
-    to_hand_in = split == "test" and rows.labels is None and not config.trial
-    if split == "train" or to_hand_in:
-        return rows
-    return sample(rows, config.tasks[task].max_dev_rows)

@@ -194,7 +194,8 @@ def tokenize(
     """Tokenize the rows of a split, or read their tokens from the cache.
 
     Args:
-        rows: the rows. Two texts in one sequence are cut longest first.
+        rows: the rows. Two texts in one sequence are cut longest first; of more than two, all
+            after the first count as one text.
         tokenizer: a fast tokenizer of `transformers`.
         max_length: the largest number of tokens per sequence, including special tokens.
         arrange: arranges the texts in sequences; see ``multitask.data.inputs``.
@@ -223,10 +224,11 @@ def tokenize(
     return Tokens(**arrays, sides=len(arrange(rows.texts[:1])))
 
 
-def _batches(rows: Rows, arrange: Arrange) -> Iterator[tuple[int, Sides]]:
+def _batches(rows: Rows, arrange: Arrange, tokenizer: Any) -> Iterator[tuple[int, Sides]]:
     """Yield the first row, and the arranged texts, of some rows at a time."""
     for start in range(0, len(rows), AT_ONCE):
-        yield start, arrange(rows.texts[start : start + AT_ONCE])
+        sides = arrange(rows.texts[start : start + AT_ONCE])
+        yield start, [[pair_of(texts, tokenizer) for texts in side] for side in sides]
 
 
 def _tokenize(
@@ -241,12 +243,13 @@ def _tokenize(
     # bytes of the arrays by name and side: they grow in place, and leave no holes in the memory
     flat: dict[str, dict[int, bytearray]] = defaultdict(lambda: defaultdict(bytearray))
     with working(f"tokenizing {rows.source}", len(rows)) as work:
-        for work.done, sides in _batches(rows, arrange):
+        for work.done, sides in _batches(rows, arrange, tokenizer):
             for number, side in enumerate(sides):
+                pairs = _has_pairs(side)
                 texts = [[*column] for column in zip(*side, strict=True)]
                 # of two texts the longest is cut first
                 cut: dict[str, bool | int | str] = {"truncation": True, "max_length": max_length}
-                if "characters" in also and len(texts) == 2:
+                if "characters" in also and pairs:
                     _check_first_texts(
                         rows, work.done, texts[0], tokenizer, max_length, stride or 0
                     )
@@ -254,7 +257,7 @@ def _tokenize(
                     if stride is not None:
                         cut |= overlapping(stride)
                 # set here: padding and truncation that the tokenizer has saved have no effect
-                part = _arrays(_encoded(rows, tokenizer, *texts, **cut), also, len(texts) == 2)
+                part = _arrays(_encoded(rows, tokenizer, *texts, **cut), also, pairs)
                 part["owners"] += work.done
                 for name, array in part.items():
                     flat[name][number] += array.tobytes()
@@ -269,6 +272,23 @@ def _tokenize(
         arrays["owners"] = owners
         arrays["truncated"][:] = False
     return arrays
+
+
+def pair_of(texts: Texts, tokenizer: Any) -> Texts:
+    """Join the texts of a sequence after the first with separators: a tokenizer takes two texts."""
+    if len(texts) < 3:
+        return texts
+    alone, pair = (tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
+    between = (tokenizer.sep_token or "") * (pair - alone) or " "
+    return (texts[0], between.join(texts[1:]))
+
+
+def _has_pairs(side: list[Texts]) -> bool:
+    """Return True if the sequences of a side have two texts. UserError if only some have."""
+    counts = {len(texts) for texts in side}
+    if len(counts) > 1:
+        raise UserError("the input joins the texts of some rows and not of others")
+    return counts == {2}
 
 
 def _arrays(encoded: Any, also: list[str], pairs: bool) -> dict[str, np.ndarray]:
@@ -361,7 +381,7 @@ def _key(rows: Rows, arrange: Arrange, tokenizer: Any, settings: Sequence[Any]) 
     digest = hashlib.sha256(backend.to_str().encode())
     about = [tokenizer.model_input_names, tokenizer.truncation_side, *settings]
     digest.update(json.dumps(about).encode())
-    for _, sides in _batches(rows, arrange):
+    for _, sides in _batches(rows, arrange, tokenizer):
         digest.update(json.dumps(sides).encode())
     return digest.hexdigest()[:32]
 

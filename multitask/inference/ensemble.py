@@ -1,6 +1,5 @@
 """Average the output of several finished runs, from saved predictions or from weights.
 
-from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.inference.ensemble import ensemble
 
 averaged = ensemble([Path("runs/a"), Path("runs/b")])
@@ -14,9 +13,10 @@ from pathlib import Path
 
 from multitask.config import Config, load_run_config, load_saved_config
 from multitask.config.prepare_run_directory import check_distinct, check_no_run
-from multitask.config.registry import imported, task_type
+from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport, TaskReport
+from multitask.data.by_type import reading_of
 from multitask.data.inputs.base import input_of
 from multitask.data.load_rows import label_reader
 from multitask.inference.load_run import TrainedRun
@@ -25,7 +25,7 @@ from multitask.inference.write_predictions import write_predictions
 from multitask.reporting.comparison.gains import EnsembleGains, average, gains
 from multitask.reporting.comparison.notes import notes
 from multitask.reporting.comparison.saved_predictions import ScoredRows, check_same_rows, load_split
-from multitask.tasks.base import Record
+from multitask.tasks.base import NoLabels, Record, RowLabels, WordLabels
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
@@ -156,7 +156,7 @@ def predict_texts(
     reader = check_same_labels(task, readers)
     scores = members[0]
     if len(members) > 1:
-        if not reader.task_type.averages:
+        if not isinstance(reader.task_type, RowLabels):
             message = "predictions of words or of answers are not averaged: give one run"
             raise UserError(f"task {task}: {message}")
         averaged = average(reader.task_type, [member.scores for member in members])
@@ -166,12 +166,11 @@ def predict_texts(
 
 def _rows_of(trained: TrainedRun, task: str, given: Path | tuple[str, ...]) -> Rows:
     """Read rows from a file, or make one row of texts."""
+    how = reading_of(trained.readers[task].task_type)
     if isinstance(given, Path):
-        read = imported(trained.readers[task].task_type.rows_of_file)
-        return read(trained.config.tasks[task], given)
+        return how.rows_of_file(trained.config.tasks[task], given)
     texts = given[0] if len(given) == 1 else given
-    read = imported(trained.readers[task].task_type.rows_of_texts)
-    return read([texts], input_of(trained.config.tasks[task]), "--text")
+    return how.rows_of_texts([texts], input_of(trained.config.tasks[task]), "--text")
 
 
 def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) -> LabelReader:
@@ -208,7 +207,7 @@ def _entries(config: Config, report: RunReport) -> dict[str, TaskReport]:
 def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
     """Return the tasks that every run has, in the order of the first, and remarks on the others."""
     types = {t: task_type(e.label_type) for _, _, r in runs for t, e in r.tasks.items()}
-    every = [task for task, kind in types.items() if kind.averages]  # other output has no average
+    every = [task for task, kind in types.items() if isinstance(kind, RowLabels)]
     shared = [task for task in every if all(task in report.tasks for _, _, report in runs)]
     if not shared:
         tasks = "; ".join(f"{run}: {', '.join(report.tasks)}" for run, _, report in runs)
@@ -217,8 +216,8 @@ def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
         )
     left = [task for task in every if task not in shared]
     remarks = [f"Left out, as not every run has them: {', '.join(left)}."] if left else []
-    silent = [task for task, kind in types.items() if not kind.labelled]
-    words = [task for task, kind in types.items() if kind.labelled and not kind.averages]
+    silent = [task for task, kind in types.items() if isinstance(kind, NoLabels)]
+    words = [task for task, kind in types.items() if isinstance(kind, WordLabels)]
     averaged = "predictions of words are not averaged"
     for excluded, why in ((silent, "they have no labels"), (words, averaged)):
         if excluded:
@@ -229,7 +228,7 @@ def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
 def _saved_reader(config: Config, task: str, result: TaskReport) -> LabelReader:
     """Return a finished run's label reader without reading its training file."""
     kind = task_type(result.label_type)
-    inferred = kind.has_classes and kind.default_labels is None
+    inferred = kind.described_by == "labels" and kind.default_labels is None
     if inferred and config.tasks[task].data.labels is None:
         names = tuple(result.classes or ())  # the values in the file
         return LabelReader(kind, {name: i for i, name in enumerate(names)}, names)

@@ -19,14 +19,13 @@ import numpy as np
 
 from multitask.config import Config, load_run_config
 from multitask.config.read_config import listed_overrides
-from multitask.config.registry import imported
 from multitask.config.run_directory import RunDirectory, check_not_replaced
 from multitask.config.selected_steps import selected_steps
+from multitask.data.by_type import reading_of, split_rows
 from multitask.data.inputs.base import input_of
 from multitask.data.inputs.single import Single
 from multitask.data.load_rows import as_list, label_readers, rows_of_texts
 from multitask.data.splits import masked_split, tokenized
-from multitask.data.texts import split_rows
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
 from multitask.inference.scoring import Scorer, Scores, task_maskings
 from multitask.models.build import assemble
@@ -41,7 +40,7 @@ from multitask.models.pretrained import (
     use_kernels,
 )
 from multitask.models.weights import build_fitting, intact_weights, read_checked
-from multitask.tasks.base import Record
+from multitask.tasks.base import NoLabels, Record, RowLabels
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records, with_both_scores
 from multitask.tasks.rows import Rows
@@ -129,7 +128,7 @@ class TrainedRun:
         self.model.to(self.device).eval()
         batch_size = config.training.eval_batch_size
         self.scorer = Scorer(self.model, self.tokenizer, batch_size, self.device)
-        self._maskings = task_maskings(self.model, self.tokenizer, self.readers)
+        self._maskings = task_maskings(self.model, self.tokenizer, self.tasks)
         self._loaded: int | None = None
 
     def __fspath__(self) -> str:
@@ -179,10 +178,11 @@ class TrainedRun:
         given = as_list(texts, form.items, source)
         if not given:
             return []
-        rows = imported(reader.task_type.rows_of_texts)(given, form, source)
+        rows = reading_of(reader.task_type).rows_of_texts(given, form, source)
         scores = self.score(task, rows)
         records = predicted_records(rows, reader, scores.predictions, scores.scores)
-        return with_both_scores(records) if reader.task_type.scores_second else records
+        one_of_two = isinstance(reader.task_type, RowLabels) and scores.scores.shape[1] == 1
+        return with_both_scores(records) if one_of_two and len(reader.names) == 2 else records
 
     def encode(self, texts: Iterable[str], task: str | None = None) -> np.ndarray:
         """Compute sentence vectors under a task's pooling, float32 [N, d] in order.
@@ -262,9 +262,13 @@ class TrainedRun:
         )
 
     def _check_predicts(self, task: str) -> None:
-        if self.readers[task].task_type.labelled:
+        if not isinstance(self.readers[task].task_type, NoLabels):
             return
-        others = [name for name, reader in self.readers.items() if reader.task_type.labelled]
+        others = [
+            name
+            for name, reader in self.readers.items()
+            if not isinstance(reader.task_type, NoLabels)
+        ]
         instead = f"take another task: {', '.join(others)}" if others else "train other tasks"
         if self.config.tasks[task].gives_vectors:
             instead = f"take its vectors (`encode`), or {instead}"

@@ -1,6 +1,6 @@
 """Scores of a model over a split, in file order, and their metrics."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multitask.config.registry import imported, task_type
+from multitask.config.registry import task_type
+from multitask.data.by_type import reading_of
 from multitask.data.collate import Batch, collate, label_tensor, separate
 from multitask.data.masking import Masking, masking_of
 from multitask.data.tokenize import Split, Tokens, tokenize
@@ -39,19 +40,18 @@ class Scores:
 
 
 def task_maskings(
-    model: MultiTaskModel, tokenizer: Any, readers: Mapping[str, LabelReader]
+    model: MultiTaskModel, tokenizer: Any, tasks: Iterable[str], *, filled_in: bool = False
 ) -> dict[str, Masking]:
-    """Return how each masked-LM task masks its texts; other tasks are left out."""
-    heads = {task: model.head(task) for task, r in readers.items() if r.task_type.masks_tokens}
-    return {t: masking_of(tokenizer, h.mask_share, h.whole_words) for t, h in heads.items()}
+    """Return how each task masks its texts, which its head predicts; others are left out.
 
-
-def generator_maskings(
-    model: MultiTaskModel, tokenizer: Any, tasks: Iterable[str]
-) -> dict[str, Masking]:
-    """Return how each task with a generator masks the texts that the generator fills in."""
-    heads = {t: h for t in tasks if hasattr(h := model.head(t), "use_generator")}
-    return {t: masking_of(tokenizer, h.mask_share, whole_words=False) for t, h in heads.items()}
+    With ``filled_in``: of the tasks that let a generator fill in what is masked.
+    """
+    heads = {task: model.head(task) for task in tasks}
+    return {
+        task: masking_of(tokenizer, head.mask_share, head.whole_words)
+        for task, head in heads.items()
+        if head.mask_share is not None and bool(head.generator_name) == filled_in
+    }
 
 
 @contextmanager
@@ -151,11 +151,10 @@ class Scorer:
         head = self.model.head(task)
         if not output.isfinite().all():
             raise NotFinite(f"task {task}: the model's scores are not finite numbers")
-        read_output = task_type(head.task_type).read_output
-        if not read_output:
+        read_output = reading_of(task_type(head.task_type)).read_output
+        if read_output is None:
             return scores_of(head, output, split.rows)
-        read = imported(read_output)(output.double().cpu().numpy(), split.rows, split.tokens)
-        return Scores(*read)
+        return Scores(*read_output(output.double().cpu().numpy(), split.rows, split.tokens))
 
     def _score_rows(self, task: str, tokens: Tokens, between_batches: Callable[[], None]) -> Tensor:
         """Return the head's output for each row [N, ...]; see ``heads.base.Head.row_values``."""
@@ -164,11 +163,7 @@ class Scorer:
 
         def output(batch: Batch) -> Tensor:
             scores = self.model(separate({task: batch}))[task]
-            rows = None if batch.places is None else batch.places // batch.input_ids.shape[1]
-            shape = (batch.rows, longest)
-            values: Tensor = head.row_values(
-                scores, labels=batch.labels, rows=rows, shape=shape, context=batch.context
-            )
+            values: Tensor = head.row_values(scores, batch, longest)
             return values
 
         title = f"scoring {task}"
@@ -194,11 +189,11 @@ class Scorer:
     @torch.no_grad()
     def score_sides(self, task: str, split: Split, pooled: Tensor) -> Scores:
         """Score a split from the vectors that ``pooled_sides`` returned; raises as ``score``."""
-        module, sides = self.model.module(task), split.tokens.sides
+        module, batch = self.model.module(task), Batch.of_vectors(split.tokens.sides)
         rows = torch.from_numpy(split.tokens.inputs[1]).to(pooled.device)
         with _evaluating(self.model):
             parts = rows.split(self.batch_size)
-            output = torch.cat([module(pooled[p.T.flatten()], sides) for p in parts])
+            output = torch.cat([module(pooled[p.T.flatten()], batch) for p in parts])
         return self._read(task, split, output)
 
     @torch.no_grad()

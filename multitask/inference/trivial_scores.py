@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from multitask.config.registry import imported
+from multitask.data.by_type import reading_of
 from multitask.data.collate import label_tensor
 from multitask.data.masking import Masking
 from multitask.data.tokenize import Split
@@ -21,7 +21,7 @@ def trivial_scores(
     kind = reader.task_type
     if kind.compares_rows:
         return dict.fromkeys(kind.metrics, head.chance(label_tensor(dev.rows.gold)))
-    if kind.guess:
-        return metrics.compute(kind, imported(kind.guess)(train.tokens, dev, masking))
+    if guess_tokens := reading_of(kind).guess:
+        return metrics.compute(kind, guess_tokens(train.tokens, dev, masking))
     guess = kind.trivial(train.rows, dev.rows, reader)
     return metrics.compute(kind, kind.columns(dev.rows, reader, *guess), reader.metrics)

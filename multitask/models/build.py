@@ -69,7 +69,7 @@ def assemble(
         if name in TAKEN or name.startswith("layer_") or hasattr(nn.ModuleDict(), name):
             raise config.error(("tasks", name), "the name is taken: call the task something else")
         if task.share_head is None:
-            context = label_context[name]
+            context = {**label_context[name], "autocast": autocast}
             modules[name] = _task_module(config, name, encoder, weights, context=context)
     pools = {name: t.share_pooling for name, t in config.tasks.items() if t.share_pooling}
     tasks: dict[str, TaskModule | HeadOnSharedPooling] = {**modules}
@@ -132,7 +132,7 @@ def _head_on_shared_pooling(
     """
     task = config.tasks[name]
     weights = any(True for _ in module.head.parameters())
-    if weights and getattr(pool.head, "mlp_only_train", False):
+    if weights and pool.head.mlp_only_train:
         message = f"{task.share_pooling!r} scores without its projection (`mlp_only_train`), with "
         message += "which this head would be trained: leave one of the two out"
         raise config.error(("tasks", name, "share_pooling"), message)

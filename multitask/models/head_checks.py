@@ -6,10 +6,11 @@ from typing import Any
 
 from multitask.config import Config, TaskConfig
 from multitask.config.registry import INPUTS, head_type, input_type, resolve
+from multitask.data.by_type import reading_of, shares_rows
 from multitask.data.inputs.base import input_of
 from multitask.models.encoders import Encoder
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.tasks.base import TaskType
+from multitask.tasks.base import NoLabels, TaskType
 from multitask.tasks.glue import check_labels
 from multitask.tasks.label_reader import LabelReader
 from multitask.utils import distributed
@@ -17,9 +18,9 @@ from multitask.utils import distributed
 Misfit = tuple[str, str]  # a key of the task, and what is wrong with it
 
 
-def inputs_for(takes: str) -> list[str]:
-    """Return the inputs that fit a head, by what it ``takes``."""
-    return [name for name in INPUTS if takes in input_type(name).heads]
+def inputs_for(head: Any, vectors: bool) -> list[str]:
+    """Return the inputs that fit a head, for vectors of sequences or for tokens."""
+    return [name for name in INPUTS if head.reads(input_type(name), vectors)]
 
 
 def check_head(config: Config, task: str) -> TaskType:
@@ -32,43 +33,48 @@ def check_head(config: Config, task: str) -> TaskType:
     kind = head_type(entry.head.name)
     rows = _contrastive(config, entry) if kind.compares_rows else ()
     misfits = chain(
-        _reading(entry, head), _rows(config, task, kind), rows, _settings(config, task, head, kind)
+        _reading(entry, head, kind),
+        _rows(config, task, kind),
+        rows,
+        _settings(config, task, head, kind),
     )
     for key, message in misfits:
         raise config.error(("tasks", task, key), f"head {entry.head.name!r}{message}")
     return kind
 
 
-def _reading(entry: TaskConfig, head: Any) -> Iterator[Misfit]:
-    """Yield what does not fit a head that reads tokens, or one that reads vectors of texts."""
-    if head.takes in ("tokens", "sequence"):
-        (wanted,) = inputs_for(head.takes)
-        if entry.gives_vectors:
-            yield "pooling", " looks at tokens: it needs `pooling: tokens`"
-        if head.takes not in input_of(entry).heads:
-            yield "input", f" looks at tokens: it needs `input: {wanted}`"
-        if entry.share_pooling:
-            yield "share_pooling", ": its tokens are not pooled: leave this out"
-        if entry.eval_pooling:
-            yield "eval_pooling", ": tokens are not pooled: leave this out"
-    elif not entry.gives_vectors:
-        yield "pooling", " does not look at tokens: leave this out"
-    elif entry.eval_pooling and entry.eval_pooling.name == "tokens":
+def _reading(entry: TaskConfig, head: Any, kind: TaskType) -> Iterator[Misfit]:
+    """Yield what does not fit between the head, the input and the pooling."""
+    vectors = entry.gives_vectors
+    if not head.reads(input_of(entry), vectors):
+        fitting = inputs_for(head, vectors)
+        if not fitting and inputs_for(head, not vectors):
+            tokens = " looks at tokens: it needs `pooling: tokens`"
+            yield "pooling", tokens if vectors else " does not look at tokens: leave this out"
+        needs = " or ".join(f"`input: {name}`" for name in fitting) or "another input"
+        shown = f" does not read `input: {entry.input}`: it needs {needs}"
+        yield "head" if vectors else "input", shown
+    if not vectors and entry.share_pooling:
+        yield "share_pooling", ": its tokens are not pooled: leave this out"
+    if not vectors and entry.eval_pooling:
+        yield "eval_pooling", ": tokens are not pooled: leave this out"
+    if entry.eval_pooling and entry.eval_pooling.name == "tokens":
         yield "eval_pooling", ": no pooling"
-    if entry.stride is not None and head.takes != "sequence":
+    if entry.stride is not None and not reading_of(kind).windows:
         yield "stride", " reads no windows of a text: leave this out"
 
 
 def _rows(config: Config, task: str, kind: TaskType) -> Iterator[Misfit]:
     """Yield what does not fit the rows and labels of a task type."""
     entry = config.tasks[task]
+    silent = isinstance(kind, NoLabels)
     shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
-    if not kind.shares_rows and (entry.data.same_rows_as or shared):
-        advice = "" if kind.labelled else ": see `data.texts_of`"
+    if not shares_rows(kind) and (entry.data.same_rows_as or shared):
+        advice = ": see `data.texts_of`" if silent else ""
         yield "data", f": it cannot share rows{advice}"
-    if kind.labelled and entry.data.texts_of:
+    if not silent and entry.data.texts_of:
         yield "data", ": it needs labels: leave out `texts_of`"
-    why = "that format has no such predictions" if kind.labelled else "there is nothing to hand in"
+    why = "there is nothing to hand in" if silent else "that format has no such predictions"
     for file in ("course_file", "glue_file"):
         if not kind.one_value and getattr(entry, file):
             yield file, f": {why}: leave this out"
@@ -90,17 +96,13 @@ def _contrastive(config: Config, entry: TaskConfig) -> Iterator[Misfit]:
 
 
 def _settings(config: Config, task: str, head: Any, kind: TaskType) -> Iterator[Misfit]:
-    """Yield what does not fit any head: its input, projection, SMART or metric."""
+    """Yield what does not fit any head: its projection, SMART or metric."""
     entry = config.tasks[task]
-    if head.takes not in input_of(entry).heads:
-        needs = " or ".join(f"`input: {name}`" for name in inputs_for(head.takes))
-        takes = head.takes if head.takes == "views" else f"a {head.takes}"
-        yield "head", f" takes {takes}: it needs {needs}, not {entry.input!r}"
     batch_norm = entry.projection is not None and entry.projection.name == "mlp_batchnorm"
-    if batch_norm and head.takes not in ("pair", "views"):
+    if batch_norm and not kind.compares_rows and (input_of(entry).sides or 1) < 2:
         reason = "`mlp_batchnorm` is for pairs and views, as one row has no variance"
         yield "projection", f": {reason}: take `mlp`"
-    if entry.smart is not None and not hasattr(head, "divergence"):
+    if entry.smart is not None and not head.divergence:
         yield "smart", f" has no distance between two outputs: set `tasks.{task}.smart: null`"
     if entry.metric not in (None, *kind.selects):
         yield "metric", f" has the metrics {', '.join(kind.selects)}, not {entry.metric!r}"

@@ -4,7 +4,7 @@ Only safetensors are read. The run's encoder must be this config's: the same arc
 vocabulary.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -146,7 +146,8 @@ def start_tasks(
             for part, target in parts.items():
                 owner = start.owners[part]
                 prefix = f"adapters.{owner}." if part == "adapter" else f"tasks.{owner}.{part}."
-                problem = _load(target, below(start.tensors, prefix))
+                stay = target.from_config if part == "head" else ()
+                problem = _load(target, below(start.tensors, prefix), stay)
                 if problem is not None:
                     message = f"the {part} of {run} does not fit task {name}: {problem}"
                     raise UserError(message + (LEAVE_OUT if part == "head" else ""))
@@ -172,12 +173,11 @@ def _implementation(weights: Mapping[str, Tensor]) -> str:
     return "transformers" if all(name.startswith("model.") for name in weights) else "own"
 
 
-def _load(module: nn.Module, tensors: dict[str, Tensor]) -> str | None:
+def _load(module: nn.Module, tensors: dict[str, Tensor], stay: Collection[str] = ()) -> str | None:
     """Load the tensors, or return a short message that says why they do not fit.
 
-    The module's ``from_config`` names buffers that stay as they are, such as class weights.
+    ``stay`` names buffers that stay as they are, such as class weights (``Head.from_config``).
     """
-    stay = getattr(module, "from_config", ())
     current = {name: tensor for name, tensor in module.state_dict().items() if name not in stay}
     tensors = {name: tensor for name, tensor in tensors.items() if name not in stay}
     shapes = {name: tuple(tensor.shape) for name, tensor in current.items()}

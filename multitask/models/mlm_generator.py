@@ -53,7 +53,7 @@ def load_generators(
     """Load the generator of each head that needs one."""
     for task in model.tasks:
         head = model.head(task)
-        if hasattr(head, "use_generator"):
+        if head.generator_name:
             with config.errors_at(("tasks", task, "head", "generator")):
                 head.use_generator(load_generator(head.generator_name, tokenizer, device))
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from multitask.config.registry import task_type
 from multitask.data.collate import Batch, SharedBatch, by_task, joined, joined_lengths, separate
 from multitask.models.encoders import Encoder
 from multitask.models.encoders.packing import Packing
@@ -198,7 +199,7 @@ class MultiTaskModel(nn.Module):
 
     def _chunk(self, task: str) -> int | None:
         """Return the number of texts of a task that are encoded at a time, or None for all."""
-        return getattr(self.head(task), "chunk", None) if torch.is_grad_enabled() else None
+        return self.head(task).chunk if torch.is_grad_enabled() else None
 
     def pooled(self, batches: Sequence[SharedBatch]) -> dict[str, Tensor]:
         """Return each task's pooled vectors, in fp32 even under autocast: [S, d] of texts, [M, d]
@@ -224,7 +225,8 @@ class MultiTaskModel(nn.Module):
     def compares_projected(self, task: str) -> bool:
         """Return True if a task's sentence vectors are projected: it, or the owner of its pooling,
         is contrastive."""
-        return any(self.module(owner).head.takes == "views" for owner in self.owners_of(task))
+        heads = (self.module(owner).head for owner in self.owners_of(task))
+        return any(task_type(head.task_type).compares_rows for head in heads)
 
     def forward(self, batches: Sequence[SharedBatch]) -> dict[str, Tensor]:
         """Return each head's scores: logits [B, C] or [B], numbers [B], logits [M, V] of masked
@@ -233,39 +235,12 @@ class MultiTaskModel(nn.Module):
         return {t: self.scores(t, batch, pooled[t]) for t, batch in by_task(batches).items()}
 
     def scores(self, task: str, batch: Batch, pooled: Tensor) -> Tensor:
-        """Return the scores of a task's head for the output of ``pooled``."""
-        module = self.module(task)
-        if module.head.takes == "sequence":
-            return module(pooled, batch.sides, batch.attention_mask)
-        return module(pooled, batch.sides)
+        """Return the scores of a task's head for the output of ``pooled``: rows with a label."""
+        return self.module(task)(pooled, batch)
 
-    def labelled_scores(self, task: str, batch: Batch, pooled: Tensor) -> Tensor:
-        """Return the scores of ``scores`` for the rows with a label."""
-        scores = self.scores(task, batch, pooled)
-        return scores if batch.labelled is None else scores[batch.labelled]
-
-    def loss(self, task: str, batch: Batch, scores: Tensor) -> Tensor:
-        """Return the mean loss of the scores of labelled rows, a scalar in fp32; 0 without rows."""
-        loss = self.head(task).loss(scores, batch.labels) if len(scores) else scores.sum()
-        if self.detects_replacements(task):
-            loss = loss + self.detection_loss(task, scores, batch)
-        return loss
-
-    def detects_replacements(self, task: str) -> bool:
-        """Return True if a task's head also detects the tokens that a generator has replaced."""
-        return hasattr(self.head(task), "detection_loss")
-
-    def detection_loss(self, task: str, views: Tensor, batch: Batch) -> Tensor:
-        """Return what a DiffCSE head adds to the loss of its views [B, V, d]: a scalar in fp32."""
-        with autocast(views.device, self.autocast):
-            return self.head(task).detection_loss(
-                torch.cat(views.unbind(1)),
-                batch.labels,
-                ids=batch.input_ids,
-                masked=batch.masked_ids,
-                types=batch.token_type_ids,
-                mask=batch.attention_mask,
-            )
+    def loss(self, task: str, batch: Batch, pooled: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the mean loss over the rows with a label, a scalar in fp32, and their scores."""
+        return self.module(task).loss(pooled, batch)
 
     def head(self, task: str) -> Any:
         """Return the task's head, which has its loss and its predictions."""

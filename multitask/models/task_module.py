@@ -4,13 +4,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from multitask.data.collate import Batch
+
 
 class TaskModule(nn.Module):
     """The modules of a task: pooler -> projection -> dropout -> head.
-
-    A head that takes tokens gets the vectors [M, d] of the tokens to predict; one that takes a
-    sequence gets the vectors of all tokens [B, T, d] and their mask; other heads get one vector per
-    text.
 
     Args:
         pooler, projection, head: the modules.
@@ -22,7 +20,7 @@ class TaskModule(nn.Module):
         self,
         pooler: nn.Module,
         projection: nn.Module,
-        head: nn.Module,
+        head: Any,
         dropout: float,
         eval_pooler: nn.Module | None = None,
     ) -> None:
@@ -46,7 +44,7 @@ class TaskModule(nn.Module):
     @property
     def scoring_projection(self) -> nn.Module:
         """The projection of evaluation mode: an identity if the projection is for training only."""
-        only_trains = self.eval_pooler is not None or getattr(self.head, "mlp_only_train", False)
+        only_trains = self.eval_pooler is not None or self.head.mlp_only_train
         return nn.Identity() if only_trains else self.projection
 
     def project(self, pooled: Tensor) -> Tensor:
@@ -54,16 +52,19 @@ class TaskModule(nn.Module):
         projection = self.projection if self.training else self.scoring_projection
         return projection(pooled)
 
-    def forward(self, pooled: Tensor, sides: int, mask: Tensor | None = None) -> Tensor:
-        """Pooled vectors [sides * B, d] -> the head's scores; ``mask`` [B, T] of a sequence."""
-        vectors = self.dropout(self.project(pooled)).chunk(sides)
-        return self.head(*vectors) if mask is None else self.head(*vectors, mask)
+    def forward(self, pooled: Tensor, batch: Batch) -> Tensor:
+        """Pooled vectors of a batch -> the head's ``scores``."""
+        return self.head.scores(self.dropout(self.project(pooled)), batch)
+
+    def loss(self, pooled: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Pooled vectors of a batch -> the head's ``loss``: the loss and the scores."""
+        return self.head.loss(self.dropout(self.project(pooled)), batch)
 
 
 class HeadOnSharedPooling(nn.Module):
     """The modules of a task that shares another task's pooler and projection: dropout -> head."""
 
-    def __init__(self, base: TaskModule, head: nn.Module, dropout: float) -> None:
+    def __init__(self, base: TaskModule, head: Any, dropout: float) -> None:
         super().__init__()
         self._base = (base,)  # in a tuple, so that it is not a submodule and weights have one owner
         self.dropout = nn.Dropout(dropout)
@@ -78,6 +79,4 @@ class HeadOnSharedPooling(nn.Module):
         """Project as the other task does."""
         return self._base[0].project(pooled)
 
-    def forward(self, pooled: Tensor, sides: int) -> Tensor:
-        """Pooled vectors [sides * B, d] -> the head's scores."""
-        return self.head(*self.dropout(self.project(pooled)).chunk(sides))
+    forward, loss = TaskModule.forward, TaskModule.loss

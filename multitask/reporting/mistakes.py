@@ -6,6 +6,7 @@ from multitask.config.registry import task_type
 from multitask.config.saved.report_model import TaskReport
 from multitask.reporting.page import Text
 from multitask.reporting.table_formats import Table, score
+from multitask.tasks.rows import ordinal
 
 MISTAKES = 20
 TEXT_WIDTH = 200
@@ -25,7 +26,9 @@ def mistakes(result: TaskReport, records: list[dict[str, Any]]) -> Table | Text:
     # an undefined confidence (a diverged model) comes last
     wrong.sort(key=lambda pair: -1.0 if pair[0].size is None else pair[0].size, reverse=True)
 
-    titles = kind.shown_texts if len(wrong[0][1]["texts"]) > 1 else ("text",)
+    count = len(wrong[0][1]["texts"])
+    titles = [f"{ordinal(number)} text" for number in range(count)] if count > 1 else ["text"]
+    titles = [*kind.shown_texts] or titles
     rows = [
         (
             record["id"],

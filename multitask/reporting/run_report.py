@@ -16,6 +16,7 @@ from multitask.reporting.html_page import write_html
 from multitask.reporting.mistakes import MISTAKES, mistakes
 from multitask.reporting.page import Code, Image, Lines, Page, Section, Tile, markdown_page
 from multitask.reporting.table_formats import Table, duration, number, score
+from multitask.tasks.base import NoLabels
 from multitask.utils.errors import UserError, reading
 
 SCORES_HEADER = ("task", "metric", "trained [95 % interval]", "frozen encoder", "trivial", "flag")
@@ -74,7 +75,7 @@ def run_page(run_dir: Path, figures: Mapping[Path, str]) -> Page:
         sections.append(Section("Warnings", [Lines(report.warnings)], alert=True))
     wrong = []
     for task, result in report.tasks.items():
-        if task_type(result.label_type).labelled:
+        if not isinstance(task_type(result.label_type), NoLabels):
             with reading(run.predictions_of(task, "dev")):
                 shown = mistakes(result, run.load_predictions(task, "dev"))
             wrong.append(Section(task, [shown], folded=True))

@@ -28,6 +28,7 @@ from multitask.models.task_module import TaskModule
 from multitask.sweep.grid import PROBED, Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, mean_score
+from multitask.tasks.base import NoLabels, RowLabels
 from multitask.training.frozen_probe import (
     Pooled,
     Probe,
@@ -152,9 +153,9 @@ def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
     """Return the model of a cell. Raises UserError if one of its tasks cannot be probed."""
     for task in config.tasks:
         kind = plan.data.readers[task].task_type
-        if not kind.probes:
+        if not isinstance(kind, RowLabels):
             message = "trains with the encoder: on a frozen one there is nothing to probe"
-            if kind.labelled:
+            if not isinstance(kind, NoLabels):
                 message = "looks at every word: a probe has one vector a text"
             raise config.error(("tasks", task, "head"), message)
         task_type = check_head(config, task)

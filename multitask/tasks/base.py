@@ -1,7 +1,7 @@
 """Task types: the labels, metrics and predictions of a task, with numpy alone.
 
-Each task type is a subclass of ``TaskType`` in its own file. A head names its type
-(``task_type: ClassVar[str]``), ``multitask.config.registry.TASK_TYPES`` maps the name to the class,
+Each task type is a ``RowLabels``, ``WordLabels`` or ``NoLabels`` in its own file. A head
+names its type (``task_type``), ``multitask.config.registry.TASK_TYPES`` maps the name to the class,
 and ``LabelReader`` holds the object. Code that needs tensors is in the head instead.
 """
 
@@ -33,18 +33,6 @@ class Mistake(NamedTuple):
     predicted: str
 
 
-class CutOff(NamedTuple):
-    """The treatment of labels at the end of a long text, which the encoder does not see.
-
-    Attributes:
-        in_words: for `check`.
-        drops_rows: True if a training row is left out whose label was cut off.
-    """
-
-    in_words: str
-    drops_rows: bool = False
-
-
 class Record(TypedDict):
     """A prediction as JSON values; see ``multitask.tasks.records``. A type may add keys."""
 
@@ -73,6 +61,9 @@ class Answer(TypedDict):
 class TaskType:
     """The base class of task types; its objects have no state.
 
+    A type is a subclass of ``RowLabels``, ``WordLabels`` or ``NoLabels``. Code that needs its rows
+    or tokens is in ``multitask/data/by_type.py``.
+
     The methods here fit a task with one label per row, a class or a number. Without a label, a row
     has the class -1 or the number NaN.
     """
@@ -91,66 +82,27 @@ class TaskType:
     of_ordered: ClassVar[tuple[str, ...]] = ()
     # The pipeline tag of the hub, for model cards.
     pipeline: ClassVar[str] = "text-classification"
-    # The figure of the dev predictions, as "module:function"; "" for none.
-    figure: ClassVar[str] = ""
-    # The alt text of that figure; {task} is filled in.
+    # The alt text of the figure of the dev predictions, if `reporting/figures/figure_registry.py`
+    # has one; {task} is filled in.
     figure_shows: ClassVar[str] = "Dev predictions of {task}"
     # The unit that the confusion matrix counts.
     counted: ClassVar[str] = "dev rows"
     # How the report sorts mistakes.
     mistakes_by: ClassVar[str] = "confidence"
-    # The first texts of a row that the table of mistakes shows, if it has several.
-    shown_texts: ClassVar[tuple[str, ...]] = ("first text", "second text")
+    # What the table of mistakes calls the first texts of a row, and shows; (): all texts.
+    shown_texts: ClassVar[tuple[str, ...]] = ()
     # Names of the values per row, if metrics are computed from these and not from labels.
     measured: ClassVar[tuple[str, ...]] = ()
 
-    # A config names the classes (`labels`), or the range of the numbers (`label_range`).
-    has_classes: ClassVar[bool] = False
-    has_range: ClassVar[bool] = False
-    # Why there is neither, for an error message.
-    no_classes: ClassVar[str] = ""
+    # The key of `data` that describes the labels: `labels` (classes), `label_range` (numbers); ""
+    # if there are neither classes nor a range.
+    described_by: ClassVar[str] = ""
     # Label values and classes if a config names none; None: the values in the training file.
     default_labels: ClassVar[Mapping[str, str] | None] = None
-    # True if the rows have labels. False: the task trains on texts alone, to help other tasks.
-    labelled: ClassVar[bool] = True
-    # True if scores can be averaged over runs; needs ``decide``.
-    averages: ClassVar[bool] = True
-    # True if the head can be trained on stored vectors, one per text: a probe on a frozen encoder.
-    probes: ClassVar[bool] = True
-    # True if a training batch has a score, which a sampler can ask for.
-    scores_batches: ClassVar[bool] = True
-    # True if other tasks may train on the same rows; these are read by ``load_together``.
-    shares_rows: ClassVar[bool] = True
-    # True if the one score of a row is the probability of the second of two classes.
-    scores_second: ClassVar[bool] = False
-    # True if a row has any number of classes.
-    has_sets: ClassVar[bool] = False
-    # True if a row has a label per word, so that padding comes after the last word.
-    per_word: ClassVar[bool] = False
-    # What happens to labels that ``mark_tokens`` finds no token for.
-    cut_off: ClassVar[CutOff] = CutOff("labels are cut off")
     # True if a prediction is one value, as in the files of the course and of GLUE.
-    one_value: ClassVar[bool] = True
-    # True if the labels are masked tokens, which are drawn again in every epoch.
-    masks_tokens: ClassVar[bool] = False
+    one_value: ClassVar[bool] = False
     # True if the loss and score of a row depend on the other rows of its batch.
     compares_rows: ClassVar[bool] = False
-
-    # Functions that need files or tokens, as "module:function"; "" for none.
-    # (config, task, split, reader) -> rows of a split
-    load_rows: ClassVar[str] = "multitask.data.load_rows:load_rows"
-    # (data, file) -> rows without labels, from a file of the user
-    rows_of_file: ClassVar[str] = "multitask.data.load_rows:texts_from_file"
-    # (texts, sides, source) -> rows without labels, from texts in Python
-    rows_of_texts: ClassVar[str] = "multitask.data.load_rows:rows_of_texts"
-    # (rows, tokens) -> tokens with the labels marked, and the number of labels without a token
-    mark_tokens: ClassVar[str] = ""
-    # (output per row, rows, tokens) -> predictions, scores and mean loss
-    read_output: ClassVar[str] = ""
-    # (training tokens, masking) -> loss of the trivial guess
-    guess_loss: ClassVar[str] = ""
-    # (training tokens, dev split, masking) -> columns of the trivial guess
-    guess: ClassVar[str] = ""
 
     def check_classes(self, names: Sequence[str], scheme: str) -> None:
         """Raise UserError if these cannot be the classes; ``scheme`` is the tag scheme of words."""
@@ -179,11 +131,8 @@ class TaskType:
         return np.full(count, -1, dtype=np.int64)
 
     def missing(self, labels: Array) -> Array:
-        """Return bool [N]: True for rows without a label, as marked by ``unread``.
-
-        It is all False for a type whose ``load_rows`` drops such rows.
-        """
-        raise NotImplementedError
+        """Return bool [N]: True for rows without a label, all False if reading them drops those."""
+        return np.zeros(len(labels), dtype=bool)
 
     def label_counts(self, rows: Rows, reader: LabelReader) -> dict[str, int]:
         """Count the rows, or tagged words, of each class by its name; the rows have labels."""
@@ -282,9 +231,22 @@ class TaskType:
         return {"prediction": str(record["prediction"])}
 
 
-def none_missing(labels: Array) -> Array:
-    """Return False for each row, bool [N]: ``missing`` of a type whose ``load_rows`` drops rows."""
-    return np.zeros(len(labels), dtype=bool)
+class RowLabels(TaskType):
+    """A label per row: the scores of a row are averaged over runs, its vectors train a probe."""
+
+    one_value = True
+
+    def missing(self, labels: Array) -> Array:
+        """Return bool [N]: True for rows without a label, as marked by ``unread``."""
+        raise NotImplementedError
+
+
+class WordLabels(TaskType):
+    """Labels inside of a text, such as tags and answers: ``data/by_type.py`` finds their tokens."""
+
+
+class NoLabels(TaskType):
+    """No labels: the task trains on texts alone, to help other tasks."""
 
 
 def saved_scores(records: Sequence[Mapping[str, Any]]) -> Array:

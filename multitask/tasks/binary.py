@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Answer, Array, Columns, Mistake, TaskType, count, divide
+from multitask.tasks.base import Answer, Array, Columns, Mistake, RowLabels, count, divide
 from multitask.tasks.confusion import class_value, confusions, frequencies
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import class_answer
@@ -18,7 +18,7 @@ from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 
-class Binary(TaskType):
+class Binary(RowLabels):
     """One of two classes."""
 
     name = "binary"
@@ -26,10 +26,8 @@ class Binary(TaskType):
     gives = "{names}"
     selects = ("accuracy", "f1", "average_precision", "mcc")
     metrics = selects
-    figure = "multitask.reporting.figures.confusion_matrix:confusion"
     figure_shows = "Confusion matrix of {task} on dev"
-    has_classes = True
-    scores_second = True
+    described_by = "labels"
     default_labels = {"0": "0", "1": "1", "false": "0", "true": "1"}
 
     def check_classes(self, names: Sequence[str], scheme: str) -> None:

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Answer, Array, Columns, Mistake, TaskType
+from multitask.tasks.base import Answer, Array, Columns, Mistake, RowLabels
 from multitask.tasks.confusion import class_values, frequencies
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import class_answer
 from multitask.tasks.rows import Rows
 
 
-class Classification(TaskType):
+class Classification(RowLabels):
     """One of several classes."""
 
     name = "class"
@@ -31,9 +31,8 @@ class Classification(TaskType):
     selects = ("accuracy", "macro_f1", "mcc")
     metrics = (*selects, "mae")
     of_ordered = ("mae",)
-    figure = "multitask.reporting.figures.confusion_matrix:confusion"
     figure_shows = "Confusion matrix of {task} on dev"
-    has_classes = True
+    described_by = "labels"
 
     def missing(self, labels: Array) -> Array:
         return labels < 0

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, TaskType, none_missing
+from multitask.tasks.base import Array, Columns, NoLabels
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
 
-class Contrastive(TaskType):
+class Contrastive(NoLabels):
     """Contrastive tasks: texts that belong together have near vectors."""
 
     name = "views"
@@ -24,13 +24,7 @@ class Contrastive(TaskType):
     selects = ("probability", "accuracy")
     metrics = selects
     pipeline = "feature-extraction"
-    no_classes = "compares texts: it has no labels"
-    labelled = one_value = False
-    averages = probes = scores_batches = shares_rows = False
     compares_rows = True
-
-    def missing(self, labels: Array) -> Array:
-        return none_missing(labels)
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         every = {"probability": columns[2][:, 0], "accuracy": columns[1]}

@@ -54,7 +54,8 @@ def check_labels(name: str, reader: "LabelReader") -> None:
     """Raise UserError if the labels of a task do not fit the file ``name``."""
     wanted = FILES[name].labels
     if not wanted:
-        if not reader.task_type.has_range or reader.low != 0 or reader.high > 5:
+        numbers = reader.task_type.described_by == "label_range"
+        if not numbers or reader.low != 0 or reader.high > 5:
             raise UserError(f"{name}.tsv holds numbers from 0 to 5: give `label_range: [0, 5]`")
     elif wanted == NUMBERS:
         if len(reader.names) != 2 or [reader.ids.get(value) for value in NUMBERS] != [0, 1]:

@@ -86,7 +86,7 @@ class LabelReader:
 
     def clipped(self, predictions: Any) -> Any:
         """Clip saved predictions to the range of a numeric label."""
-        in_range = self.task_type.has_range
+        in_range = self.task_type.described_by == "label_range"
         return np.clip(predictions, self.low, self.high) if in_range else predictions
 
 

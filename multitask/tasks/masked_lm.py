@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, TaskType, divide, none_missing
+from multitask.tasks.base import Array, Columns, NoLabels, divide
 from multitask.tasks.label_reader import LabelReader
 
 
-class MaskedLM(TaskType):
+class MaskedLM(NoLabels):
     """Predict masked tokens."""
 
     name = "tokens"
@@ -21,15 +21,6 @@ class MaskedLM(TaskType):
     selects = ("accuracy",)
     metrics = (*selects, "perplexity")
     pipeline = "fill-mask"
-    no_classes = "predicts masked tokens: it has no labels"
-    labelled = one_value = False
-    averages = probes = scores_batches = shares_rows = False
-    masks_tokens = True
-    guess_loss = "multitask.data.masking:guess_loss"
-    guess = "multitask.data.masking:guess"
-
-    def missing(self, labels: Array) -> Array:
-        return none_missing(labels)
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         sides = (columns[0], columns[1], columns[2][:, 0])

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, TaskType
+from multitask.tasks.base import Array, Columns, NoLabels, TaskType
 
 
 def compute(task_type: TaskType, columns: Columns, names: Sequence[str] = ()) -> dict[str, float]:
@@ -43,7 +43,9 @@ def joint_tasks(task_types: Mapping[str, TaskType]) -> list[str]:
     Tasks without labels (masked tokens, contrastive) only help the others, so they count only if
     there are no others.
     """
-    labelled = [task for task, task_type in task_types.items() if task_type.labelled]
+    labelled = [
+        task for task, task_type in task_types.items() if not isinstance(task_type, NoLabels)
+    ]
     return labelled or list(task_types)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Answer, Array, Columns, Mistake, Record, TaskType, saved_scores
+from multitask.tasks.base import Answer, Array, Columns, Mistake, Record, RowLabels, saved_scores
 from multitask.tasks.label_reader import LabelReader, canonical, is_missing, label_text
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.records import shares
@@ -21,7 +21,7 @@ CALL = re.compile(r"\s*[\w.]*\(")  # how a tuple or an array begins, such as `(1
 NO_LABEL = (list, dict, tuple, bytes)  # items of a typed file that are not one label
 
 
-class MultiLabel(TaskType):
+class MultiLabel(RowLabels):
     """Any number of classes per row."""
 
     name = "labels"
@@ -29,9 +29,8 @@ class MultiLabel(TaskType):
     gives = "any of {count} classes"
     selects = ("f1", "macro_f1", "exact_match")
     metrics = selects
-    has_classes = True
+    described_by = "labels"
     one_value = False
-    has_sets = True
 
     def values_in(
         self, cell: Any, unlabelled: Collection[str], separator: str

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Answer, Array, Columns, Mistake, Record, TaskType, none_missing
+from multitask.tasks.base import Answer, Array, Columns, Mistake, Record, RowLabels
 from multitask.tasks.confusion import class_values, frequencies
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
 
-class MultipleChoice(TaskType):
+class MultipleChoice(RowLabels):
     """Choose one of several endings."""
 
     name = "choice"
@@ -25,12 +25,9 @@ class MultipleChoice(TaskType):
     metrics = selects
     pipeline = "multiple-choice"
     shown_texts = ("context",)  # ``mistake`` has the endings that matter
-    no_classes = "chooses one of the endings of a row: it has no classes"
-    shares_rows = False
-    load_rows = "multitask.data.chosen_endings:chosen_rows"
 
     def missing(self, labels: Array) -> Array:
-        return none_missing(labels)
+        return np.zeros(len(labels), dtype=bool)
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         return class_values(columns, rows, names)

@@ -18,12 +18,10 @@ from multitask.tasks.base import (
     Answer,
     Array,
     Columns,
-    CutOff,
     Mistake,
     Record,
-    TaskType,
+    WordLabels,
     divide,
-    none_missing,
 )
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
@@ -31,7 +29,7 @@ from multitask.tasks.rows import Rows
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-class QuestionAnswering(TaskType):
+class QuestionAnswering(WordLabels):
     """Find the answer to a question in a text."""
 
     name = "span"
@@ -41,16 +39,6 @@ class QuestionAnswering(TaskType):
     metrics = selects
     pipeline = "question-answering"
     measured = selects
-    no_classes = "predicts where an answer is: it has no classes"
-    cut_off = CutOff("answers are cut off", drops_rows=True)
-    one_value = averages = probes = scores_batches = shares_rows = False
-    load_rows = "multitask.data.answers:asked_rows"
-    mark_tokens = "multitask.data.answers:placed_answers"
-    read_output = "multitask.data.answers:answers_of_output"
-    guess_loss = "multitask.data.answers:guess_loss"
-
-    def missing(self, labels: Array) -> Array:
-        return none_missing(labels)
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         measured = np.asarray(columns[2], float)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Answer, Array, Columns, Mistake, TaskType, divide, saved_scores
+from multitask.tasks.base import Answer, Array, Columns, Mistake, RowLabels, divide, saved_scores
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -20,7 +20,7 @@ from multitask.tasks.rows import Rows
 ROUNDING = 1e-6
 
 
-class Regression(TaskType):
+class Regression(RowLabels):
     """Predict a number."""
 
     name = "number"
@@ -29,10 +29,9 @@ class Regression(TaskType):
     selects = ("pearson", "spearman")
     metrics = (*selects, "mse")
     pipeline = "sentence-similarity"
-    figure = "multitask.reporting.figures.scatter:scatter"
     figure_shows = "Predicted against gold numbers of {task} on dev"
     mistakes_by = "error"
-    has_range = True
+    described_by = "label_range"
 
     def unread(self, count: int, reader: LabelReader) -> Array:
         return np.full(count, np.nan)

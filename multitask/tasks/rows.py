@@ -6,6 +6,13 @@ from typing import Any
 
 import numpy as np
 
+ORDINALS = "first second third fourth fifth sixth seventh eighth ninth".split()
+
+
+def ordinal(number: int) -> str:
+    """Return the name of a text of a row by its number from 0, such as "first"."""
+    return ORDINALS[number] if number < len(ORDINALS) else f"{number + 1}th"
+
 
 @dataclass
 class Rows:

@@ -15,12 +15,10 @@ from multitask.tasks.base import (
     Answer,
     Array,
     Columns,
-    CutOff,
     Mistake,
     Record,
-    TaskType,
+    WordLabels,
     divide,
-    none_missing,
 )
 from multitask.tasks.label_reader import LabelReader, canonical, is_missing, label_text
 from multitask.tasks.list_cells import list_in
@@ -44,7 +42,7 @@ REPAIR = "repair"
 UNITS = {"IOB2": "BIIB", "IOE2": "IIEE", "IOBES": "BIES", "BILOU": "BILU"}
 
 
-class TokenClassification(TaskType):
+class TokenClassification(WordLabels):
     """Predict a tag per word."""
 
     name = "tags"
@@ -53,20 +51,11 @@ class TokenClassification(TaskType):
     selects = ("f1", "precision", "recall", "accuracy")
     metrics = selects
     pipeline = "token-classification"
-    figure = "multitask.reporting.figures.confusion_matrix:confusion"
     figure_shows = "Confusion matrix of {task} on dev"
     counted = "words of dev"
     # entities in the gold tags, in the predicted tags, in both; words, words with the right tag
     measured = ("entities", "predicted", "right", "words", "right_words")
-    has_classes = True
-    per_word = True
-    cut_off = CutOff("words are cut off, and predicted as O")
-    one_value = averages = probes = scores_batches = shares_rows = False
-    load_rows = "multitask.data.tags:tagged_rows"
-    rows_of_file = "multitask.data.tags:words_from_file"
-    rows_of_texts = "multitask.data.tags:words_rows"
-    mark_tokens = "multitask.data.tags:placed_tags"
-    read_output = "multitask.data.tags:tags_of_output"
+    described_by = "labels"
 
     def check_classes(self, names: Sequence[str], scheme: str) -> None:
         """Raise UserError if a tag does not fit the scheme, or the tag for no entity is missing."""
@@ -93,9 +82,6 @@ class TokenClassification(TaskType):
         if not isinstance(tags, list):
             raise ValueError(f"is {cell!r:.60}: expected a list of tags")
         return [label_text(tag) for tag in tags]
-
-    def missing(self, labels: Array) -> Array:
-        return none_missing(labels)
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         sums = [column[rows].sum(axis=1) for column in np.asarray(columns[2], float).T]

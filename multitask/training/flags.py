@@ -44,8 +44,8 @@ def next_steps(task: str, head: Any, dev: Mapping[str, Any], classes: Sequence[s
                 f"is above the share of positives {share:.3f}: its scores rank the rows, so choose "
                 f"another threshold than 0.5, or raise `tasks.{task}.head_lr`"
             )
-    if advice := getattr(head, "advice", ""):
-        remarks.append(advice.format(task=task))
+    if head.advice:
+        remarks.append(head.advice.format(task=task))
     return remarks
 
 

@@ -9,6 +9,7 @@ from multitask.config.saved.report_model import Baselines
 from multitask.inference.scoring import measure
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.reporting.table_formats import duration
+from multitask.tasks.base import RowLabels
 from multitask.training.frozen_probe import Probing, frozen_head_scores
 from multitask.training.setup import Plan
 from multitask.utils import distributed
@@ -44,7 +45,7 @@ def _frozen(plan: Plan, name: str, say: Callable[[str], None]) -> Mapping[str, S
     if task.share_pooling and name not in config.trained_tasks():  # its score before training
         return measure(plan.scorer.score(name, splits["dev"]), splits["dev"].rows, reader)
     is_this_run = config.encoder.freeze is True and task.adapter is None  # the baseline
-    if task.only_scored or not reader.task_type.probes or is_this_run:
+    if task.only_scored or not isinstance(reader.task_type, RowLabels) or is_this_run:
         return None
     say(f"baseline: {name}'s head on the frozen encoder")
     how = Probing(task.head_lr or config.training.head_lr, plan.metrics[name], config.seed)

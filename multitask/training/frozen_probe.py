@@ -194,9 +194,10 @@ def _epochs(
     for _ in tracked(range(EPOCHS), f"training {task}'s head on the frozen encoder, epochs"):
         probe.train()
         for index in torch.randperm(len(gold), generator=rng).split(BATCH_SIZE):
-            output = _scores(probe, pooled(probe.pooler, "train", index))
+            vectors, batch = _as_batch(pooled(probe.pooler, "train", index), gold[index])
+            loss, _ = probe.loss(vectors, batch)
             optimizer.zero_grad()
-            probe.head.loss(output, gold[index]).backward()
+            loss.backward()
             optimizer.step()
             steps += 1
         yield steps
@@ -205,16 +206,17 @@ def _epochs(
 @torch.no_grad()
 def _probe_scores(probe: Any, pooled: Pooled, split: str, rows: Rows, *, task: str) -> Scores:
     """Score a split. Raises NotFinite if a score is NaN or infinite."""
-    output = _scores(probe.eval(), pooled(probe.pooler, split, None))
+    output = probe.eval()(*_as_batch(pooled(probe.pooler, split, None)))
     if not output.isfinite().all():
         reason = "on the frozen encoder are not finite numbers: lower its `head_lr`"
         raise NotFinite(f"task {task}: the head's scores {reason}")
     return scores_of(probe.head, output, rows)
 
 
-def _scores(probe: Any, vectors: Tensor) -> Tensor:
-    """Pooled vectors [B, sides, d] -> the head's scores."""
-    return probe(vectors.transpose(0, 1).flatten(0, 1), vectors.shape[1])
+def _as_batch(vectors: Tensor, labels: Tensor | None = None) -> tuple[Tensor, Batch]:
+    """Pooled vectors [B, sides, d] -> those of a batch [sides * B, d], and the batch."""
+    sides = vectors.shape[1]
+    return vectors.transpose(0, 1).flatten(0, 1), Batch.of_vectors(sides, labels)
 
 
 def _batches(tokens: Tokens) -> list[np.ndarray]:

@@ -95,6 +95,5 @@ def task_losses(
             outcomes[first] = Outcome(*outcome)
             continue
         for task, vectors in model.encode(encoded).items():
-            scores = model.labelled_scores(task, tasks[task], vectors)
-            outcomes[task] = Outcome(model.loss(task, tasks[task], scores), scores)
+            outcomes[task] = Outcome(*model.loss(task, tasks[task], vectors))
     return {task: outcomes[task] for task in tasks}

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from multitask.config import Config
-from multitask.config.registry import imported
+from multitask.data.by_type import reading_of
 from multitask.data.collate import label_tensor
 from multitask.data.splits import Data
 from multitask.models.multitask_model import MultiTaskModel
@@ -22,8 +22,8 @@ def loss_weights(
         if "train" not in splits[name]:
             continue
         train, kind = splits[name]["train"], reader.task_type
-        if kind.guess_loss:
-            weights[name] /= imported(kind.guess_loss)(train.tokens, maskings.get(name))
+        if guess_loss := reading_of(kind).guess_loss:
+            weights[name] /= guess_loss(train.tokens, maskings.get(name))
             continue
         labels, size = label_tensor(train.rows.gold).to(device), config.tasks[name].batch_size
         try:

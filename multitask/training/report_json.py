@@ -150,10 +150,11 @@ def task_result(
         remarks.append(f"{left}: {metric} {unseen[metric]:.3f}")
     if task in config.trained_tasks() and not trained.turns.trained:
         remarks.append("no step trained it")
+    numbers = reader.task_type.described_by == "label_range"
     return TaskReport(
         label_type=reader.task_type.name,
         classes=list(reader.names) or None,
-        label_range=[reader.low, reader.high] if reader.task_type.has_range else None,
+        label_range=[reader.low, reader.high] if numbers else None,
         metric=metric,
         evaluate_only=entry.evaluate_only,
         input=entry.input,

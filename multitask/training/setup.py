@@ -15,7 +15,7 @@ from multitask.data.label_shift import label_warnings, padding_warnings
 from multitask.data.load_rows import label_readers
 from multitask.data.splits import Data, load_splits, tokenize_splits
 from multitask.data.summary import data_warnings, glue_remarks
-from multitask.inference.scoring import Scorer, generator_maskings, task_maskings
+from multitask.inference.scoring import Scorer, task_maskings
 from multitask.models.build import initial_model
 from multitask.models.head_checks import (
     check_evaluate_only,
@@ -169,8 +169,10 @@ def build_model(
 
 def plan(config: Config, model: MultiTaskModel, data: Data, device: torch.device) -> Plan:
     """Plan the run: training rows, stages, loss weights, gradient surgery and warnings."""
-    data = data.masked(task_maskings(model, data.tokenizer, data.readers))
-    loaders = train_loaders(config, data, generator_maskings(model, data.tokenizer, config.tasks))
+    tokenizer = data.tokenizer
+    data = data.masked(task_maskings(model, tokenizer, config.tasks))
+    filled_in = task_maskings(model, tokenizer, config.tasks, filled_in=True)
+    loaders = train_loaders(config, data, filled_in)
     stages = plan_stages(config, model, loaders)
     trained = {task for stage in stages for task in stage.tasks}
     start = find_start(config)

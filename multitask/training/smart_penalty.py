@@ -41,8 +41,7 @@ def loss_and_terms(
     """
     view = _View(model, task, batch, settings)
     point = view.point()
-    scores = point.scores
-    loss = model.loss(task, batch, scores)
+    loss, scores = point.loss, point.scores
     teacher = teacher if settings.bregman else None
     terms: dict[str, Tensor] = {}
     if not len(scores):  # the same terms as on other ranks
@@ -71,6 +70,7 @@ class _Point(NamedTuple):
         embedded: the embedded input; all of x's passes share its packing.
         x: the vectors to perturb [S, T, d].
         mask: 1 for tokens, 0 for pads [S, T].
+        loss: the task's loss of f(x).
         scores: f(x).
         drawn: the random states before f(x), to draw the same dropout masks again.
     """
@@ -78,6 +78,7 @@ class _Point(NamedTuple):
     embedded: Embedded
     x: Tensor
     mask: Tensor
+    loss: Tensor
     scores: Tensor
     drawn: dict[str, Tensor]
 
@@ -101,20 +102,20 @@ class _View:
     def point(self, packing: Packing | None = None) -> _Point:
         """Compute the unperturbed x, and f(x); ``packing`` is that of an earlier point."""
         embedded = self.model.embed(separate({self.task: self.batch}), packing)
+        x, mask = embedded.vectors, embedded.mask
+        if self.settings.perturb == "pooled":
+            x, mask = self._pool(embedded).unsqueeze(1), torch.ones_like(mask[:, :1])
         drawn = pack_rng()
-        if self.settings.perturb == "embeddings":
-            scores = self.scores(embedded.vectors, embedded)
-            return _Point(embedded, embedded.vectors, embedded.mask, scores, drawn)
-        pooled = self._pool(embedded).unsqueeze(1)
-        drawn = pack_rng()
-        mask = torch.ones_like(embedded.mask[:, :1])
-        return _Point(embedded, pooled, mask, self.scores(pooled, embedded), drawn)
+        outcome = self.model.loss(self.task, self.batch, self._pooled(x, embedded))
+        return _Point(embedded, x, mask, *outcome, drawn)
 
     def scores(self, x: Tensor, embedded: Embedded) -> Tensor:
         """Compute f(x): the scores for the rows with a label. ``embedded`` has mask and packing."""
+        return self.model.scores(self.task, self.batch, self._pooled(x, embedded))
+
+    def _pooled(self, x: Tensor, embedded: Embedded) -> Tensor:
         perturbs_embeddings = self.settings.perturb == "embeddings"
-        vectors = self._pool(embedded._replace(vectors=x)) if perturbs_embeddings else x.squeeze(1)
-        return self.model.labelled_scores(self.task, self.batch, vectors)
+        return self._pool(embedded._replace(vectors=x)) if perturbs_embeddings else x.squeeze(1)
 
     def _pool(self, embedded: Embedded) -> Tensor:
         # perturbed pooled vectors only pass the head, which is in fp32 anyway

@@ -12,7 +12,7 @@ from multitask.config.registry import build
 from multitask.data.dataloader import TrainRows
 from multitask.data.task_sampler import Sizes
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.tasks.base import TaskType
+from multitask.tasks.base import NoLabels, RowLabels, TaskType
 from multitask.training.optimizer import build_optimizer, build_scheduler
 from multitask.utils.errors import suggest
 
@@ -164,8 +164,9 @@ def _check_scores(
     kinds = _task_types(loaders)
     for task in tasks:
         kind = kinds[task]
-        if not kind.scores_batches:
-            why = "it is measured on whole texts" if kind.labelled else "it has no labels"
+        if not isinstance(kind, RowLabels):
+            none = isinstance(kind, NoLabels)
+            why = "it has no labels" if none else "it is measured on whole texts"
             message = f"{task} has no training score, for {why}; name another `oversample`"
             raise config.error((*path, "sampler"), message)
 

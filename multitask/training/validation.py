@@ -41,7 +41,7 @@ class Monitor:
             for name in self._scored
             if name not in trained
             and input_of(tasks[name]).compares
-            and plan.data.readers[name].task_type.has_range
+            and plan.data.readers[name].task_type.described_by == "label_range"
         ]
 
     def at_start(self, write: Callable[..., None]) -> None:

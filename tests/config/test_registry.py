@@ -4,6 +4,8 @@ import inspect
 
 import pytest
 
+from heads.base import Head
+from heads.binary import BinaryHead
 from multitask.config import registry
 from multitask.config.registry import INPUTS, TASK_TYPES, input_type
 from multitask.utils.errors import UserError
@@ -18,7 +20,8 @@ def test_every_name_is_documented(kind, name):
     assert result.__doc__
     assert inspect.getmodule(result).__doc__
     if kind == "head":
-        assert any(result.takes in input_type(form).heads for form in INPUTS)
+        forms = [input_type(form) for form in INPUTS]
+        assert any(result.reads(form, how) for form in forms for how in (True, False))
         assert result.task_type in TASK_TYPES
 
 
@@ -139,8 +142,14 @@ def test_real_head_refuses_through_the_registry():
 
 
 def test_a_head_that_lacks_a_part_or_its_module_is_one_line(monkeypatch):
-    class Incomplete:
-        takes, task_type = "single", "class"
+    class NoHead:
+        task_type = "class"
+
+    class Incomplete(Head):
+        task_type = "class"
+
+    class NoType(BinaryHead):
+        task_type = ""
 
     monkeypatch.setitem(registry.HEADS, "mine", "heads.nowhere:Head")
     with pytest.raises(UserError, match=r"heads.nowhere:Head: no module 'heads.nowhere'"):
@@ -148,9 +157,11 @@ def test_a_head_that_lacks_a_part_or_its_module_is_one_line(monkeypatch):
     monkeypatch.setitem(registry.HEADS, "mine", "heads.binary:Nothing")
     with pytest.raises(UserError, match=r"heads.binary:Nothing: .*has no attribute 'Nothing'"):
         registry.head_type("mine")
-    monkeypatch.setattr(registry, "resolve", lambda kind, name: Incomplete)
-    with pytest.raises(UserError, match=r"head 'mine' .* has no `loss`"):
-        registry.head_type("mine")
+    reasons = {NoHead: "is no .*Head", Incomplete: "no `criterion`", NoType: "no `task_type`"}
+    for made, reason in reasons.items():
+        monkeypatch.setattr(registry, "resolve", lambda kind, name, made=made: made)
+        with pytest.raises(UserError, match=rf"head 'mine' .* {reason}"):
+            registry.head_type("mine")
 
 
 def test_a_class_of_an_allowed_package_may_be_named(monkeypatch):

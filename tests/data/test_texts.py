@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from multitask.data.texts import distinct_texts, problem_of, sample, split_rows
+from multitask.data.texts import distinct_texts, problem_of, sample
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
-from tests.support.data_files import BINARY, make
 
 
 def rows(source, *texts):
@@ -54,21 +53,3 @@ def test_a_sample_is_fixed_and_in_file_order(size, expected):
     if size == 7:
         assert numbers != list(range(7))  # not the head of the file
         assert set(numbers) <= set(sample(every, 20).labels.tolist())
-
-
-def test_max_dev_rows_leaves_a_test_split_to_hand_in_whole(tmp_path):
-    header, rows = "id,sentence,label", [f"{i},text {i},{i % 2}" for i in range(9)]
-    for split in ("train", "dev", "labelled"):
-        (tmp_path / f"{split}.csv").write_text("\n".join([header, *rows]))
-    texts = [f"{i},text {i}" for i in range(9)]
-    (tmp_path / "test.csv").write_text("\n".join(["id,sentence", *texts]))
-
-    def sizes(test, **changes):
-        config = make(tmp_path, {"test": test}, max_dev_rows=4)
-        config = config.model_copy(update=changes)
-        splits = ("train", "dev", "test")
-        return [len(split_rows(config, "t", split, {"t": BINARY})) for split in splits]
-
-    assert sizes("test.csv") == [9, 4, 9]
-    assert sizes("labelled.csv") == [9, 4, 4]
-    assert sizes("test.csv", trial=True) == [9, 4, 4]

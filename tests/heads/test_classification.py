@@ -24,7 +24,7 @@ def test_without_weights_the_loss_is_that_of_torch():
     head = make_head("classification", {"label_smoothing": 0.1})
     scores, gold = head(*vectors(head)), torch.tensor([0, 2, 1, 2, 0])
     expected = torch.nn.CrossEntropyLoss(label_smoothing=0.1)(scores, gold)
-    torch.testing.assert_close(head.loss(scores, gold), expected)
+    torch.testing.assert_close(head.criterion(scores, gold), expected)
 
 
 @pytest.mark.parametrize("given", ["balanced", [0.5, 2.0, 1.0]])
@@ -38,7 +38,7 @@ def test_weights_can_be_rebuilt_without_memory(given):
 def test_rows_of_weightless_classes_alone_have_no_loss():
     head = make_head("classification", {"class_weights": [1, 0, 1]})  # a division by weights is NaN
     scores = head(*vectors(head))
-    assert head.loss(scores, torch.ones(B, dtype=torch.int64)).item() == 0
+    assert head.criterion(scores, torch.ones(B, dtype=torch.int64)).item() == 0
 
 
 @pytest.mark.parametrize(

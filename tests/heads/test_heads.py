@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from multitask.config.registry import HEADS, TASK_TYPES, resolve
+from multitask.config.registry import HEADS, TASK_TYPES, input_type, resolve
+from multitask.data.collate import Batch
+from multitask.models.head_checks import inputs_for
 from tests.support.cases import head_case, loss_of, type_case
-from tests.support.single_heads import B, make_head, vectors
+from tests.support.single_heads import B, make_head, on_vectors, vectors
 
 # a new head is covered as soon as it is registered and has its case, which names more options:
 # of one sequence or of a pair; the head on tokens has tests/heads/test_masked_lm.py, those on views
 # have tests/models/losses
-ON_VECTORS = [name for name in HEADS if resolve("head", name).takes in ("vector", "pair")]
+ON_VECTORS = [name for name in HEADS if on_vectors(resolve("head", name))]
 VARIANTS = [
     (name, options)
     for name in ON_VECTORS
@@ -33,13 +35,33 @@ def labels(head):
 # ---- the contract
 
 
-@pytest.mark.parametrize("name", ON_VECTORS)
-def test_declares_what_it_takes_and_predicts(name):
+@pytest.mark.parametrize("name", HEADS)
+def test_fits_an_input_and_predicts_a_type(name):
     head = resolve("head", name)
-    assert head.takes in ("vector", "pair")
+    fitting = {vectors: inputs_for(head, vectors) for vectors in (True, False)}
+    assert sum(map(bool, fitting.values())) == 1  # it reads vectors or tokens
     assert head.task_type in TASK_TYPES
     arguments = list(inspect.signature(head.forward).parameters)[1:]
-    assert len(arguments) == {"vector": 1, "pair": 2}[head.takes]
+    for form in map(input_type, fitting[True] if name in ON_VECTORS else []):
+        assert len(arguments) == form.sides
+
+
+@variants
+def test_its_loss_of_a_batch_is_that_of_the_labelled_rows(name, options):
+    head = make_head(name, options)
+    inputs, gold = vectors(head), labels(head)
+    rows = torch.tensor([0, 3])
+    batch = Batch.of_vectors(len(inputs), gold)
+    loss, scores = head.loss(torch.cat(inputs), batch)
+    assert torch.equal(scores, head(*inputs))
+    assert torch.equal(loss, head.criterion(scores, gold))
+    batch.labels, batch.labelled = gold[rows], rows
+    loss, scores = head.loss(torch.cat(inputs), batch)
+    assert torch.equal(scores, head(*inputs)[rows])
+    assert torch.equal(loss, head.criterion(scores, gold[rows]))
+    batch.labels, batch.labelled = gold[:0], rows[:0]
+    loss, scores = head.loss(torch.cat(inputs), batch)
+    assert loss.item() == 0 and len(scores) == 0 and loss.requires_grad
 
 
 @variants
@@ -50,7 +72,7 @@ def test_scores_loss_and_gradients(name, options, same):
     if same:
         inputs = inputs[:1] * len(inputs)
     scores = head(*inputs)
-    loss = head.loss(scores, labels(head))
+    loss = head.criterion(scores, labels(head))
     assert loss.shape == () and loss.isfinite()
     loss.backward()
     for key, tensor in [*head.named_parameters(), *enumerate(inputs)]:
@@ -77,8 +99,8 @@ def test_batch_equals_single_and_loss_is_a_mean_over_rows(name, options):
     scores = head(*inputs)
     alone = [head(*(vector[i : i + 1] for vector in inputs)) for i in range(B)]
     torch.testing.assert_close(torch.cat(alone), scores, rtol=1e-12, atol=1e-12)
-    losses = [head.loss(alone[i], gold[i : i + 1]).item() for i in range(B)]
-    assert head.loss(scores, gold).item() == pytest.approx(math.fsum(losses) / B, rel=1e-12)
+    losses = [head.criterion(alone[i], gold[i : i + 1]).item() for i in range(B)]
+    assert head.criterion(scores, gold).item() == pytest.approx(math.fsum(losses) / B, rel=1e-12)
 
 
 @variants
@@ -86,9 +108,9 @@ def test_fp32_stays_fp32_and_agrees_with_float64(name, options):
     head = make_head(name, options)
     inputs, gold = vectors(head), labels(head)
     exact = head(*inputs)
-    exact_loss = head.loss(exact, gold).item()
+    exact_loss = head.criterion(exact, gold).item()
     scores = head.float()(*(vector.float() for vector in inputs))
-    loss = head.loss(scores, gold)
+    loss = head.criterion(scores, gold)
     assert scores.dtype == loss.dtype == torch.float32
     torch.testing.assert_close(scores.double(), exact, rtol=1e-5, atol=1e-5)
     assert loss.item() == pytest.approx(exact_loss, rel=1e-5)
@@ -110,7 +132,7 @@ def test_scores_and_loss_equal_the_formula(name, options):
     assert scores.shape == np.shape(expected)
     assert np.abs(np.array(scores.tolist()) - expected).max() < 1e-10
     loss = loss_of(name).naive_loss(expected, gold.tolist(), **options)
-    assert head.loss(scores, gold).item() == pytest.approx(loss, rel=1e-10)
+    assert head.criterion(scores, gold).item() == pytest.approx(loss, rel=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_logits_and_loss_equal_the_formula():
         math.log(math.fsum(math.exp(x) for x in row)) - row[y]
         for row, y in zip(expected, ids.tolist(), strict=True)
     ]
-    assert head.loss(scores, ids).item() == pytest.approx(math.fsum(losses) / M, rel=1e-12)
+    assert head.criterion(scores, ids).item() == pytest.approx(math.fsum(losses) / M, rel=1e-12)
     right = [float(row.index(max(row)) == y) for row, y in zip(expected, ids.tolist(), strict=True)]
     outcomes = head.outcomes(scores, ids)
     assert outcomes[:, 0].tolist() == right
@@ -86,7 +86,7 @@ def test_the_word_embedding_is_used_and_trained_but_not_owned():
         "norm.bias",
         "bias",
     }
-    head.loss(head(tokens), ids).backward()
+    head.criterion(head(tokens), ids).backward()
     assert words.weight.grad.any() and all(p.grad is not None for p in head.parameters())
     before = head(tokens)
     words.load_state_dict({"weight": words.weight + 1}, assign=True)  # another tensor altogether

@@ -49,13 +49,13 @@ def test_logits_probabilities_and_loss_equal_the_formula(head, vectors):
     torch.testing.assert_close(shown, torch.tensor(chances, dtype=torch.float64))
     assert predictions.tolist() == [row.index(max(row)) for row in chances]
     loss = -math.fsum(math.log(row[y]) for row, y in zip(chances, labels, strict=True)) / ROWS
-    assert head.loss(scores, labels).item() == pytest.approx(loss, rel=1e-12)
+    assert head.criterion(scores, labels).item() == pytest.approx(loss, rel=1e-12)
 
 
 def test_every_ending_has_the_same_weights_and_a_gradient(head, vectors):
     turned = head(*vectors[1:], vectors[0])
     torch.testing.assert_close(turned, head(*vectors).roll(-1, dims=1))
-    head.loss(head(*vectors), torch.tensor([0, 1, 2, 3, 0])).backward()
+    head.criterion(head(*vectors), torch.tensor([0, 1, 2, 3, 0])).backward()
     assert all(one.grad.any() for one in (*vectors, head.linear.weight))
     # the bias of a softmax cancels, as in AutoModelForMultipleChoice
     assert head.linear.bias.grad.abs().item() < 1e-12

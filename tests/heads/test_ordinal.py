@@ -33,7 +33,7 @@ def test_ordinal_is_finite_far_from_every_threshold():
     scores = head(vector)
     assert scores.isfinite().all()
     assert scores.argmax(1).tolist() == [4, 0]
-    head.loss(scores, torch.tensor([1, 3])).backward()
+    head.criterion(scores, torch.tensor([1, 3])).backward()
     assert all(tensor.grad.isfinite().all() for tensor in (vector, *head.parameters()))
 
 
@@ -45,7 +45,7 @@ def test_ordinal_learns_a_scale_and_passes_through_the_classes_in_order():
     position = vector @ torch.randn(D)
     gold = torch.bucketize(position, position.quantile(torch.tensor([0.1, 0.3, 0.5, 0.9])))
     for _ in range(150):
-        head.loss(head(vector), gold).backward()
+        head.criterion(head(vector), gold).backward()
         optimizer.step()
         optimizer.zero_grad()
     predictions = head.predict(head(vector))[0]

@@ -58,5 +58,5 @@ def test_outcomes_say_the_likeliest_tag_its_probability_and_the_golds_loss():
     losses = [-torch.tensor(x).log().item() for x in (2.71828 / totals[0], 148.41316 / totals[1])]
     assert result[:, 2].tolist() == pytest.approx(losses, abs=1e-5)
     assert result[:, 2].mean().item() == pytest.approx(
-        head.loss(scores, torch.tensor([2, 0])).item()
+        head.criterion(scores, torch.tensor([2, 0])).item()
     )

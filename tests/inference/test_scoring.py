@@ -85,7 +85,7 @@ def row_by_row(model, task, split):
         batch = collate(split.tokens, np.array([i]), pad_id=0)
         with torch.no_grad():
             output = model(separate({task: batch}))[task]
-            losses.append(head.loss(output, label_tensor(split.rows.gold[[i]])).item())
+            losses.append(head.criterion(output, label_tensor(split.rows.gold[[i]])).item())
         predicted, scores = head.predict(output)
         predictions.append(predicted[0].item())
         shown.append(scores[0].tolist())

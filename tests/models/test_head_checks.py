@@ -53,11 +53,11 @@ NEEDS = "looks at tokens: it needs"
         ),
         (
             ["tasks.ner.input=siamese", "tasks.ner.data.text2=other"],
-            f"tasks.ner.input: {WORDS} {NEEDS} `input: single`",
+            f"tasks.ner.input: {WORDS} does not read `input: siamese`: it needs `input: single`",
         ),
         (
             ["tasks.qa.input=siamese"],
-            f"tasks.qa.input: {ANSWERS} {NEEDS} `input: cross`",
+            f"tasks.qa.input: {ANSWERS} does not read `input: siamese`: it needs `input: cross`",
         ),
         (["tasks.ner.smart={}"], f"tasks.ner.smart: {WORDS} has no distance between two outputs"),
         (["tasks.qa.smart={}"], f"tasks.qa.smart: {ANSWERS} has no distance between two outputs"),
@@ -266,9 +266,9 @@ def test_a_head_that_fits_gives_the_type_of_the_task(configure, task, name):
 @pytest.mark.parametrize(
     ("task", "changes", "message"),
     [
-        ("sst", ["tasks.sst.head=cosine_regression"], "takes a pair: it needs `input: siamese`"),
-        ("sts", ["tasks.sts.head=regression"], "takes a vector: it needs `input: single` or"),
-        ("sts", ["tasks.sts.input=cross"], "not 'cross'"),
+        ("sst", ["tasks.sst.head=cosine_regression"], "it needs `input: siamese`"),
+        ("sts", ["tasks.sts.head=regression"], "it needs `input: single` or"),
+        ("sts", ["tasks.sts.input=cross"], "does not read .input: cross."),
         ("sts", ["tasks.sts.metric=accuracy"], "has the metrics pearson, spearman, not 'accuracy'"),
         ("qqp", ["tasks.qqp.metric=macro_f1"], "accuracy, f1, average_precision, mcc"),
         ("sst", ["tasks.sst.metric=f1"], "has the metrics accuracy, macro_f1, mcc, not 'f1'"),

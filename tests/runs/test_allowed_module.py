@@ -27,8 +27,6 @@ class Pooler(MeanPooler):
 class Head(ClassScores):
     """Linear layers."""
 
-    takes = "vector"
-
     def __init__(self, dim: int, num_labels: int, width: int = 8) -> None:
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(dim, width), nn.Tanh(), nn.Linear(width, num_labels))
@@ -36,7 +34,7 @@ class Head(ClassScores):
     def forward(self, vector):
         return self.layers(vector)
 
-    def loss(self, scores, labels):
+    def criterion(self, scores, labels):
         return nn.functional.cross_entropy(scores, labels)
 '''
 

@@ -51,8 +51,8 @@ def test_the_detection_trains_the_encoder_and_leaves_the_generator_alone(config)
     (batches,) = made.loader.next(["views"])
     model = made.model.train()
     head = model.head("views")
-    scores = model(batches)["views"]
-    loss = model.detection_loss("views", scores, by_task(batches)["views"])
+    pooled = model.pooled(batches)["views"]
+    loss, _ = model.loss("views", by_task(batches)["views"], pooled)
     loss.backward()
     assert any(p.grad is not None and p.grad.any() for p in model.encoder.parameters())
     (filler,) = head._generator

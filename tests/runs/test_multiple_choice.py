@@ -176,7 +176,7 @@ def test_runs_are_compared_and_averaged(run_dir, begun, tmp_path):
 def test_the_page_takes_one_ending_a_line(run_dir):
     served, row = open_run(run_dir, None), chosen(1, 5)[0]
     assert about(served, "ending") == "a context, and one ending a line → one of the endings"
-    texts = read_texts(served, row["context"], "\r\n".join([*row["endings"], ""]))
+    texts = read_texts(served, [row["context"], "\r\n".join([*row["endings"], ""])])
     (answer,) = answers(served, texts)
     (expected,) = load(run_dir).predict("ending", [typed(row)])
     (result,) = answer.results
@@ -189,7 +189,7 @@ def test_the_page_takes_one_ending_a_line(run_dir):
     (alone,) = answers(served, ["where ?", "one ending"])
     assert "at least two endings" in alone.message
     with pytest.raises(UserError, match=r"second text is empty"):
-        read_texts(served, "where ?", "")
+        read_texts(served, ["where ?", ""])
 
 
 def test_a_text_before_each_ending_is_trained(tiny_encoder, tmp_path):

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from multitask.config import TaskConfig
-from multitask.config.registry import TASK_TYPES, input_type, resolve
+from multitask.config.registry import TASK_TYPES, input_type, resolve, task_type
 from multitask.config.training_config import StageConfig
 from multitask.models.head_checks import inputs_for
 from tests.conftest import WORDS
@@ -44,12 +44,14 @@ def write_rows(directory: Path) -> None:
 def task(head: dict[str, Any], **parts: Any) -> dict[str, Any]:
     """A task with this head, on the rows that its type and its input need."""
     made = resolve("head", head["name"])
-    wide = inputs_for(made.takes)[-1] if made.takes != "vector" else "single"
+    tokens = not inputs_for(made, True)
+    fitting = inputs_for(made, not tokens)
+    wide = fitting[0] if input_type(fitting[0]).sides == 1 else fitting[-1]
+    wide = fitting[-1] if task_type(made.task_type).compares_rows else wide
     columns = {key: COLUMNS[key] for key in input_type(wide).columns}
     data = {"train": "train.jsonl", "dev": "dev.jsonl", **columns, **type_case(made.task_type).DATA}
-    tokens = made.takes in ("tokens", "sequence")
     entry = {"data": data, "input": wide, "head": head, "pooling": "tokens" if tokens else "mean"}
-    if made.takes == "views":
+    if task_type(made.task_type).compares_rows:
         entry["projection"] = "mlp"  # for `mlp_only_train`
     return {**entry, **parts}
 

@@ -7,13 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from multitask.config import registry
 from tests.conftest import ROOT
 
 BLOCK = re.compile(r"```(?:python|yaml)\n(.*?)```", re.DOTALL)
 FILE = re.compile(r"# (\S+)\n")
 LINE = re.compile(r'"(\w+)": "([\w.:]+)",\n')
-TABLES = {"models.poolers": "POOLERS", "tasks": "TASK_TYPES"}
+# package of a target -> module and name of its registry
+REGISTRY = "multitask.config.registry"
+TABLES = {
+    "heads": (REGISTRY, "HEADS"),
+    "multitask.models.poolers": (REGISTRY, "POOLERS"),
+    "multitask.tasks": (REGISTRY, "TASK_TYPES"),
+    "multitask.data.inputs": (REGISTRY, "INPUTS"),
+    "multitask.training.trackers": (REGISTRY, "TRACKERS"),
+    "multitask.sweep.engines": ("multitask.sweep.engines.base", "ENGINES"),
+    "multitask.reporting.figures": ("multitask.reporting.figures.figure_registry", "FIGURES"),
+}
 
 
 def shown_files() -> Iterator[tuple[str, str]]:
@@ -23,13 +32,12 @@ def shown_files() -> Iterator[tuple[str, str]]:
             yield named[1], text[named.end() :]
 
 
-def shown_lines() -> Iterator[tuple[str, str, str]]:
-    """Yield the table, the name and the target of the page's registry lines."""
+def shown_lines() -> Iterator[tuple[str, str, str, str]]:
+    """Yield module and table, name and target of the page's registry lines."""
     for text in BLOCK.findall((ROOT / "docs" / "extending.md").read_text()):
         if not FILE.match(text):
             name, target = LINE.fullmatch(text).groups()
-            room = target.partition(":")[0].rpartition(".")[0].removeprefix("multitask.")
-            yield TABLES.get(room, "HEADS"), name, target
+            yield *TABLES[target.partition(":")[0].rpartition(".")[0]], name, target
 
 
 def use_worked_examples(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,8 +45,8 @@ def use_worked_examples(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     A package then also has the modules that the page puts in it, under the names of the page.
     """
-    for table, name, target in shown_lines():
-        monkeypatch.setitem(getattr(registry, table), name, target)
+    for module, table, name, target in shown_lines():
+        monkeypatch.setitem(getattr(importlib.import_module(module), table), name, target)
     for name, text in shown_files():
         file = directory / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -60,10 +68,10 @@ def add_worked_examples(clone: Path) -> None:
             (clone / name).parent.mkdir(parents=True, exist_ok=True)
             with (clone / name).open("a", encoding="utf-8") as file:
                 file.write(text)
-    file = clone / "multitask" / "config" / "registry.py"
-    text = file.read_text(encoding="utf-8")
-    for table, name, target in shown_lines():
+    for module, table, name, target in shown_lines():
+        file = clone / f"{module.replace('.', '/')}.py"
+        text = file.read_text(encoding="utf-8")
         start = text.index(f"\n{table} = {{")
         end = text.index("\n}", start)
-        text = f'{text[:end]}\n    "{name}": "{target}",{text[end:]}'
-    file.write_text(text, encoding="utf-8")
+        line = f'\n    "{name}": "{target}",'
+        file.write_text(text[:end] + line + text[end:], encoding="utf-8")

@@ -5,8 +5,9 @@ import inspect
 import numpy as np
 import pytest
 
-from multitask.config.registry import TASK_TYPES, imported, task_type
-from multitask.tasks.base import TaskType, count, divide
+from multitask.config.registry import TASK_TYPES, task_type
+from multitask.data.by_type import shares_rows
+from multitask.tasks.base import NoLabels, RowLabels, TaskType, WordLabels, count, divide
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from tests.support.cases import type_case
@@ -16,7 +17,7 @@ ROWS = Rows("f", ["a", "b", "c"], [("x",), ("y",), ("z",)], np.array([2, 0, 1]))
 
 
 def reader_of(kind: TaskType) -> LabelReader:
-    names = ("p", "q", "r") if kind.has_classes else ()
+    names = ("p", "q", "r") if kind.described_by == "labels" else ()
     return LabelReader(kind, {name: i for i, name in enumerate(names)}, names, 0.0, 5.0)
 
 
@@ -28,21 +29,20 @@ def test_a_type_stays_small():
 
 
 def test_no_type_inherits_from_another():
-    assert {type(kind).__bases__ for kind in TYPES} == {(TaskType,)}
+    bases = {type(kind).__bases__ for kind in TYPES}
+    assert bases <= {(RowLabels,), (WordLabels,), (NoLabels,)}
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=list(TASK_TYPES))
 def test_what_a_type_declares(kind):
     assert TASK_TYPES[kind.name].endswith(f":{type(kind).__name__}")
     assert set(kind.selects) <= set(kind.metrics) and kind.selects
-    assert kind.has_classes or kind.has_range or kind.no_classes
-    for reference in (kind.figure, kind.load_rows, kind.rows_of_file, kind.rows_of_texts):
-        assert not reference or callable(imported(reference))
+    assert kind.described_by in ("", "labels", "label_range")
     kind.gives.format(count=2, names="p or q", low=0.0, high=5.0)
     assert kind.figure_shows.format(task="sst").find("sst") > 0
 
 
-@pytest.mark.parametrize("kind", [k for k in TYPES if k.shares_rows], ids=lambda k: k.name)
+@pytest.mark.parametrize("kind", [k for k in TYPES if shares_rows(k)], ids=lambda k: k.name)
 def test_unread_labels_are_missing_and_read_ones_are_not(kind):
     reader = reader_of(kind)
     labels = kind.unread(3, reader)

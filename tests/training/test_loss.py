@@ -70,7 +70,7 @@ def test_compiled_kernels_give_the_same_penalty_and_replay_their_dropout(task, m
 def naive_smoothness(model, task, settings, seed=5, rows=None):
     """Eq. (2) of the paper with one ascent step, written out; ``model`` has no dropout."""
     rows = rows or batch(task)
-    single, head = separate({task: rows}), partial(model.module(task), sides=rows.sides)
+    single, head = separate({task: rows}), partial(model.module(task), batch=rows)
     real = rows.attention_mask.unsqueeze(-1)
     embedded = model.embed(single)
     if settings.perturb == "embeddings":

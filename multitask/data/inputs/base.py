@@ -5,13 +5,14 @@ Each ``input`` of a task is a subclass of ``Input`` in its own file, and
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from string import ascii_lowercase
 from typing import Any, ClassVar
 
 from multitask.config import TaskConfig
 from multitask.config.registry import input_type
 
 Texts = tuple[str, ...]  # the texts of a row, in the order of ``columns``
-# One list of sequences per side, with one sequence per row: one text, or two that are read together
+# One list of sequences per side, with one sequence per row: one text, or several read together
 Sides = list[list[Texts]]
 
 
@@ -30,8 +31,6 @@ class Input:
     columns: ClassVar[tuple[str, ...]]
     # Keys of columns that a task may name or leave out.
     may_have: ClassVar[tuple[str, ...]] = ()
-    # What the heads take (``Head.takes``) that can have this input.
-    heads: ClassVar[tuple[str, ...]]
     # True if a sequence has several texts, so that none is read without the others.
     joins: ClassVar[bool] = False
     # True if a score compares the vectors of the two texts of a row, as similarity tasks do; side s
@@ -54,13 +53,18 @@ class Input:
         """The number of texts of a row, at least."""
         return len(self.columns)
 
+    @property
+    def sides(self) -> int | None:
+        """The number of sequences of a row; None if rows of other data may have another one."""
+        return len(self.sequences([""] * self.texts))
+
     def arrange(self, texts: Sequence[Texts]) -> Sides:
         """Arrange the texts of the rows in sequences, side by side; see ``sequences``."""
         return [list(side) for side in zip(*map(self.sequences, texts), strict=True)]
 
     def side_name(self, side: int) -> str:
         """Return the name of one of several sides, for `check`."""
-        return "uvw"[side]
+        return ascii_lowercase[(20 + side) % 26]  # u, v, w and on
 
     def sequences(self, texts: Sequence[str]) -> list[Texts]:
         """Return the sequences of one row; some texts may be missing, unless it ``joins``."""
@@ -79,6 +83,10 @@ class Input:
 
     def row_of_typed(self, texts: Sequence[str]) -> Texts:
         """Return the texts of a row that is typed in the fields of `serve`."""
+        return tuple(texts)
+
+    def typed(self, texts: Sequence[str]) -> Texts:
+        """Return the texts of a row as they are typed: the inverse of ``row_of_typed``."""
         return tuple(texts)
 
     def row_of_line(self, line: str) -> Texts | None:

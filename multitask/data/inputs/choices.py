@@ -14,12 +14,15 @@ class Choices(Input):
 
     columns = ("text", "choices")
     may_have = ("text2",)
-    heads = ("choice",)
     joins = True
     items = "rows of a context and at least two endings"
     line = "a context and at least two endings with tabs between"
     example = '["A man runs."] * 2, ["He stops.", "She sings."], padding=True'
     reads = "a context, and one ending a line"
+
+    @property
+    def sides(self) -> None:
+        """Rows of other data may have another number of endings."""
 
     def sequences(self, texts: Sequence[str]) -> list[Texts]:
         """Return n sequences: the context with each ending."""
@@ -36,3 +39,7 @@ class Choices(Input):
         """Return the context, and a text per line of the second typed text."""
         context, endings = texts
         return (context, *(line.strip() for line in endings.split("\n") if line.strip()))
+
+    def typed(self, texts: Sequence[str]) -> Texts:
+        """Return the context, and the endings with a line for each."""
+        return (texts[0], "\n".join(texts[1:]))

@@ -8,7 +8,6 @@ class Cross(Input):
     """The two texts of a pair in one sequence, told apart by token types."""
 
     columns = ("text", "text2")
-    heads = ("vector", "sequence")
     joins = True
     items = "pairs of texts"
     line = "two texts with a tab between"

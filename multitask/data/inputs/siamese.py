@@ -8,7 +8,6 @@ class Siamese(Input):
     """The two texts of a pair, each read alone."""
 
     columns = ("text", "text2")
-    heads = ("pair", "views")
     compares = True
     items = "pairs of texts"
     line = "two texts with a tab between"

@@ -8,7 +8,6 @@ class Single(Input):
     """One text, in one sequence."""
 
     columns = ("text",)
-    heads = ("vector", "views", "tokens")
     items = "single texts"
     line = "one text, without a tab"
     reads = "one text"

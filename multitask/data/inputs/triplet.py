@@ -8,7 +8,6 @@ class Triplet(Input):
     """A text, a similar text and a different one, each read alone."""
 
     columns = ("text", "text2", "text3")
-    heads = ("views",)
     items = "triplets of texts"
     line = "three texts with a tab between"
     reads = "three texts, read apart"

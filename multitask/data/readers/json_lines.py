@@ -33,7 +33,7 @@ def read_json_lines(text: str, file: str, data: DataConfig) -> dict[str, list]:
     names = dict.fromkeys(name for record in records for name in record)
     if len(names) > COLUMNS:
         raise UserError(f"{file}: {len(names):,} different keys, at most {COLUMNS:,} are read")
-    for text_name in (data.text, data.text2, data.text3):
+    for text_name in data.text_columns:
         if text_name in names:
             _check_text(records, lines, text_name, data, file)
     columns = {name: [record.get(name) for record in records] for name in names}

@@ -132,8 +132,7 @@ def _separator(text: str, file: str, declared: str, data: DataConfig) -> str:
 
 
 def _texts(data: DataConfig) -> set[str]:
-    names = (data.text, data.text2, data.text3, *data.choice_columns)
-    return {name for name in names if name is not None}
+    return {*data.text_columns, *data.choice_columns}
 
 
 def _others(data: DataConfig) -> set[str]:

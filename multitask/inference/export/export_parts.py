@@ -42,7 +42,7 @@ class Parts:
         projection: the projection of evaluation mode, or None.
         vector_projection: the projection that sentence vectors have: that of a contrastive task,
             else None.
-        sides: the number of texts that are encoded separately: 2 for siamese pairs, else 1.
+        sides: the number of sequences of a row that are encoded separately.
         chooses: True if the head takes a sequence per ending, which the graph has in one tensor.
         embeds: True if the task gives vectors of texts and no predictions.
     """
@@ -63,9 +63,10 @@ class Parts:
         projection: Any = model.tasks[self.base].scoring_projection
         self.projection: Any = None if isinstance(projection, nn.Identity) else projection
         self.vector_projection = self.projection if model.compares_projected(task) else None
-        self.sides = 2 if self.head.takes == "pair" else 1
-        self.chooses = self.head.takes == "choice"
         self.embeds = self.reader.task_type.compares_rows
+        self.form = input_of(self.config.tasks[task])
+        self.chooses = self.form.sides is None
+        self.sides = 1 if self.embeds else self.form.sides or 1
         self.max_length = self.config.tasks[task].max_length
         base = self.config.tasks[self.base]
         key = "pooling" if base.eval_pooling is None else "eval_pooling"
@@ -116,7 +117,7 @@ class Parts:
     def tokens(self, texts: list[tuple[str, ...]], apart: bool = False) -> Tokens:
         """Tokenize rows as the run does; all texts of a row together, unless ``apart``."""
         rows = Rows("texts", [str(i) for i in range(len(texts))], texts, None)
-        arrange = input_of(self.config.tasks[self.task]).arrange if apart else together
+        arrange = self.form.arrange if apart else together
         return tokenize(rows, self.tokenizer, max_length=self.max_length, arrange=arrange)
 
     def _over(self, texts: list[tuple[str, ...]], function: Any, apart: bool = True) -> Tensor:

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from multitask.data.tokenize import Tokens
+from multitask.data.tokenize import Tokens, pair_of
 from multitask.inference.export.export_parts import (
     BATCH,
     PADDED,
@@ -99,7 +99,7 @@ def _has_tanh(parts: Parts) -> bool:
 def _check_head_and_encoder(parts: Parts) -> None:
     parts.check_encoder("transformers")
     entry, key = parts.config.tasks[parts.task], f"tasks.{parts.task}"
-    if not getattr(parts.head, "problem_type", ""):
+    if not parts.head.problem_type:
         reason = "no sequence classifier of transformers has such a head"
         raise UserError(f"{key}.head: {entry.head.name}: {reason}: {INSTEAD}")
     kind = parts.encoder.config.model_type
@@ -126,7 +126,9 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
     rows = texts if classifies else [text[:1] for text in texts]
     exported: list[Tensor] = []
     for start in range(0, len(rows), BATCH):
-        columns = map(list, zip(*rows[start : start + BATCH], strict=True))
+        chosen = rows[start : start + BATCH]
+        (side,) = parts.form.arrange(chosen) if classifies else [chosen]
+        columns = map(list, zip(*(pair_of(each, tokenizer) for each in side), strict=True))
         inputs = tokenizer(*columns, **PADDED, return_tensors="pt")
         output = model(**inputs)
         if classifies:

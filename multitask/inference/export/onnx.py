@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from multitask.data.inputs.base import input_of
+from multitask.data.tokenize import pair_of
 from multitask.inference.export.export_parts import (
     BATCH,
     PADDED,
@@ -31,7 +31,7 @@ Texts = Sequence[tuple[str, ...]]
 
 def check_graph(parts: Parts) -> None:
     """Raise UserError for a head, or layers, that have no ONNX graph of the same scores."""
-    if parts.head.takes in ("tokens", "sequence"):
+    if not parts.config.tasks[parts.task].gives_vectors:
         head = parts.config.tasks[parts.task].head.name
         message = f"tasks.{parts.task}.head: {head} predicts {parts.reader.task_type.predicts}: "
         raise UserError(message + "export another task, or --format transformers --encoder-only")
@@ -55,8 +55,12 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     names = input_names(parts)
     # an example input: all sizes differ, so that the exporter does not take two of them as equal
     endings = {"endings": 5} if parts.chooses else {}
-    first, second = {"batch": 3, **endings, "length": 11}, {"batch": 3, "length_2": 8}
-    sizes = [second if name.endswith("_2") else first for name in names]
+    sizes = [{"batch": 3, **endings, "length": 11}]
+    sizes += [
+        {"batch": 3, f"length_{side}": 8 if side == 2 else 11 + side}
+        for side in range(2, parts.sides + 1)
+    ]
+    sizes = [size for size in sizes for _ in range(len(names) // parts.sides)]
     dimensions = {name: torch.export.Dim(name) for size in sizes for name in size}
     shapes = tuple({i: dimensions[name] for i, name in enumerate(size)} for size in sizes)
     sample = [torch.ones(*size.values(), dtype=torch.long) for size in sizes]
@@ -105,16 +109,17 @@ def quiet(name: str | None) -> Iterator[None]:
 
 
 def input_names(parts: Parts) -> list[str]:
-    """Return the names of the graph's inputs; a siamese task also has those of the second text."""
+    """Return the names of the graph's inputs by side, numbered from the second side on."""
     names = [name for name in INPUTS if name in parts.tokenizer.model_input_names]
-    return [*names, *(f"{name}_2" for name in names if parts.sides == 2)]
+    others = (f"{name}_{side}" for side in range(2, parts.sides + 1) for name in names)
+    return [*names, *others]
 
 
 def output_name(parts: Parts) -> str:
     """Return ``logits``, ``numbers`` on the label scale, or ``embeddings`` (contrastive tasks)."""
     if parts.embeds:
         return "embeddings"
-    return "numbers" if parts.reader.task_type.has_range else "logits"
+    return "numbers" if parts.reader.task_type.described_by == "label_range" else "logits"
 
 
 def session(file: Path) -> Any:
@@ -133,19 +138,18 @@ def feeds(parts: Parts, tokenizer: Any, texts: Texts) -> list[dict[str, np.ndarr
     ``tokenizer`` is the one that the export saves. Inputs are [B, T], or [B, n, T] of a task with n
     endings, as in `AutoModelForMultipleChoice`.
     """
-    sides: list[list[tuple[str, ...]]] = [list(texts)]
-    if parts.sides == 2:
-        sides = [[(row[i],) for row in texts] for i in range(2)]
+    sides = [list(texts)] if parts.embeds or parts.chooses else parts.form.arrange(texts)
     batches = []
     for start in range(0, len(texts), BATCH):
         feed: dict[str, np.ndarray] = {}
-        for suffix, side in zip(("", "_2"), sides, strict=False):
+        for place, side in enumerate(sides, 1):
+            suffix = f"_{place}" if place > 1 else ""
             rows = side[start : start + BATCH]
             count = len(rows)
             if parts.chooses:
-                sequences = input_of(parts.config.tasks[parts.task]).sequences
-                rows = [pair for row in rows for pair in sequences(row)]
-            ready = tokenizer(*map(list, zip(*rows, strict=True)), **PADDED, return_tensors="np")
+                rows = [pair for row in rows for pair in parts.form.sequences(row)]
+            pairs = (pair_of(row, tokenizer) for row in rows)
+            ready = tokenizer(*map(list, zip(*pairs, strict=True)), **PADDED, return_tensors="np")
             for name in INPUTS:
                 if name in ready:
                     values = ready[name]

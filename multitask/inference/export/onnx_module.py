@@ -16,9 +16,9 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 class PlainTask(nn.Module):
     """Maps token ids, mask and token types to the task's scores, without packing.
 
-    Without token types in the tokenizer there are two tensors, and all types are 0. A siamese task
-    takes the tensors of the first texts, then those of the second texts. A task with n endings per
-    row takes tensors [B, n, T].
+    Without token types in the tokenizer there are two tensors per side, and all types are 0. A task
+    whose texts are read apart takes the tensors of the first texts, then those of the second ones,
+    and so on. A task with n endings per row takes tensors [B, n, T].
     """
 
     def __init__(self, parts: Parts) -> None:

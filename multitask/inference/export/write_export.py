@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from multitask.config import load_saved_config
-from multitask.data.inputs.base import input_of
 from multitask.inference.export import hugging_face, int8, onnx, sentences
 from multitask.inference.export.export_parts import PADDED, Parts
 from multitask.inference.export.formats import check_ternary
@@ -190,10 +189,11 @@ def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8
         f"ready = tokenizer({_example(parts)}, truncation=True, return_tensors='np')",
         f"inputs = {{name: {shown} for name, ids in ready.items() if name in wanted}}",
     ]
-    if parts.sides == 2:
+    for side in range(2, parts.sides + 1):
+        name = f"f'{{name}}_{side}'"
         usage += [
             "other = tokenizer('Someone runs.', truncation=True, return_tensors='np')",
-            "inputs |= {f'{name}_2': ids for name, ids in other.items() if f'{name}_2' in wanted}",
+            f"inputs |= {{{name}: ids for name, ids in other.items() if {name} in wanted}}",
         ]
     usage.append(f"session.run(['{output}'], inputs)")
     what = "The model from token ids to the task's scores, for any batch size and length. "
@@ -236,4 +236,4 @@ def _ternary(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exp
 
 def _example(parts: Parts) -> str:
     """Return example arguments of the tokenizer for one row."""
-    return input_of(parts.config.tasks[parts.task]).example
+    return parts.form.example

@@ -5,7 +5,7 @@ The page runs no script, and its content security policy allows requests to itse
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from multitask.inference.serve import responses
 from multitask.inference.serve.responses import Served
 from multitask.inference.serve.server import ADDRESS, import_flask
 from multitask.reporting.html_page import fill, stream
+from multitask.tasks.rows import ordinal
 from multitask.utils.errors import UserError
 from multitask.utils.limits import REQUEST_BYTES, TYPED_CHARACTERS
 
@@ -45,8 +46,8 @@ def make_app(served: Served) -> "Flask":
     @app.post("/")
     def reply() -> Any:
         form = flask.request.form
-        first, second = form.get("first", ""), form.get("second", "")
-        return replied(served, first, second, form.get("attention", ""))
+        typed = [form.get(ordinal(number), "") for number in range(served.fields)]
+        return replied(served, typed, form.get("attention", ""))
 
     @app.post("/predict")
     def predict() -> Any:
@@ -104,16 +105,16 @@ def guarded(response: Any) -> Any:
     return response
 
 
-def replied(served: Served, first: str, second: str, task: str) -> Any:
-    """Reply to two typed texts, of which the second may be empty.
+def replied(served: Served, texts: Sequence[str], task: str) -> Any:
+    """Reply to typed texts, of which only the first ones may be filled in.
 
     The page is sent while it is made: first the form, then the answers, the pictures and the
     nearest texts.
     """
     flask = import_flask()
-    typed = {"first": first[:TYPED_CHARACTERS], "second": second[:TYPED_CHARACTERS], "task": task}
+    typed = {"typed": [text[:TYPED_CHARACTERS] for text in texts], "task": task}
     try:
-        texts = responses.read_texts(served, first, second)
+        texts = responses.read_texts(served, texts)
         choices = responses.attention_tasks(served)
         if task and task not in choices:
             raise UserError("There is no such task to draw the attention of.")
@@ -154,7 +155,8 @@ def page(served: Served, **values: Any) -> str:
 def contents(served: Served, **values: Any) -> dict[str, Any]:
     """Return the template of the page and its values."""
     run = served.run
-    usual = {**dict.fromkeys(("first", "second", "task", "problem"), ""), "texts": ()}
+    names = [ordinal(number) for number in range(served.fields)]
+    usual = {"task": "", "problem": "", "texts": (), "typed": [""] * served.fields, "names": names}
     return {
         "template": "serve.html.j2",
         "page": {

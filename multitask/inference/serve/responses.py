@@ -1,4 +1,4 @@
-"""Answer a request: the predictions of a loaded run for a text or a pair of texts."""
+"""Answer a request: the predictions of a loaded run for the texts of a row."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,8 @@ from multitask.inference.search.text_index import TextIndex, check_origin, open_
 from multitask.inference.similarity import cosines
 from multitask.reporting.figures.attention_map import draw_mean
 from multitask.reporting.figures.style import save_figure
-from multitask.tasks.base import Record, TaskType
+from multitask.tasks.base import NoLabels, Record
+from multitask.tasks.rows import ordinal
 from multitask.utils.errors import UserError
 from multitask.utils.files import read_bounded
 from multitask.utils.limits import JSON_BYTES, REPORT_BYTES, TYPED_CHARACTERS
@@ -52,26 +53,26 @@ class Served:
     tasks: list[str]
     index: TextIndex | None = None
     vectors: Vectors | None = None
-    examples: Sequence[tuple[str, str]] = ()
+    examples: Sequence[tuple[str, ...]] = ()
     busy: Lock = field(default_factory=Lock)
 
     @property
-    def takes_pairs(self) -> bool:
-        """True if some task uses a second text."""
-        return any(not self.kind(task).labelled or self.needs_pair(task) for task in self.tasks)
+    def fields(self) -> int:
+        """The number of texts to type: those of a row, and two for a cosine."""
+        return max(max(self.needs(task), 2 * self.compares(task)) for task in self.tasks)
 
     @property
-    def takes_singles(self) -> bool:
-        """True if the page can answer for a single text."""
-        return self.vectors is not None or not all(map(self.needs_pair, self.tasks))
+    def fewest(self) -> int:
+        """The fewest texts that the page can answer for."""
+        return 1 if self.vectors is not None else min(map(self.needs, self.tasks))
 
-    def kind(self, task: str) -> TaskType:
-        """Return the type of a task."""
-        return self.run.readers[task].task_type
+    def compares(self, task: str) -> bool:
+        """Return True if a task predicts nothing: its vectors of two texts are compared."""
+        return isinstance(self.run.readers[task].task_type, NoLabels)
 
-    def needs_pair(self, task: str) -> bool:
-        """Return True if a task predicts something about two texts."""
-        return self.kind(task).labelled and self.input(task).texts > 1
+    def needs(self, task: str) -> int:
+        """Return the number of texts that a task needs."""
+        return 1 if self.compares(task) else self.input(task).texts
 
     def input(self, task: str) -> Input:
         """Return the input of a task."""
@@ -98,7 +99,7 @@ class Result:
     """A prediction.
 
     Attributes:
-        of: the text it is about, if there are two.
+        of: the text it is about, if there are several.
         prediction: the prediction in words.
         shares: the probabilities of classes.
         number: a predicted number.
@@ -195,7 +196,7 @@ def _is_shown(run: TrainedRun, task: str) -> bool:
     """Return False if a task only scores the head of another, or has no labels and no vectors."""
     entry = run.config.tasks[task]
     again = entry.only_scored and entry.share_head is not None
-    silent = not run.readers[task].task_type.labelled and not entry.gives_vectors
+    silent = isinstance(run.readers[task].task_type, NoLabels) and not entry.gives_vectors
     return not silent and not again
 
 
@@ -207,22 +208,22 @@ def warm(served: Served) -> None:
         attention(served, attention_tasks(served)[0], texts)
 
 
-def examples(served: Served) -> list[tuple[str, str]]:
-    """Return two inputs for the form, from the run's dev rows: a text and a pair, if it has both.
+def examples(served: Served) -> list[tuple[str, ...]]:
+    """Return inputs for the form, from the run's dev rows: one per number of texts of a row.
 
     There are fewer if the run has no saved dev predictions, or damaged ones.
     """
-    found: dict[bool, tuple[str, str]] = {}
+    found: dict[int, tuple[str, ...]] = {}
     for task in served.tasks:
-        pair = served.needs_pair(task)
-        if pair in found or not served.run.files.predictions_of(task, "dev").is_file():
+        needs, form = served.needs(task), served.input(task)
+        if needs in found or not served.run.files.predictions_of(task, "dev").is_file():
             continue
-        with suppress(ValueError, KeyError, TypeError, RecursionError):
+        with suppress(UserError, ValueError, KeyError, TypeError, RecursionError):
             rows = _first_texts(served.run.files.predictions_of(task, "dev"))
-            typed = ((first, "\n".join(others) if pair else "") for first, *others in rows)
+            typed = (form.typed(row)[:needs] for row in rows)
             fit = (t for t in typed if t[0].strip() and max(map(len, t)) <= TYPED_CHARACTERS)
             if example := next(fit, None):
-                found[pair] = example
+                found[needs] = (*example, *[""] * (served.fields - needs))
     return list(found.values())
 
 
@@ -243,7 +244,7 @@ def predictions(served: Served, request: Any) -> list[Record]:
 
     Raises UserError for another form, a text that is too long, and what ``predict`` refuses.
     """
-    form = '{"task": "NAME", "texts": ["...", ...]}, with a list of texts for a pair'
+    form = '{"task": "NAME", "texts": ["...", ...]}, with a list for a row of several texts'
     if not (isinstance(request, dict) and {*request} == {"task", "texts"}):
         raise UserError(f"expected {form}")
     task, texts = request["task"], request["texts"]
@@ -260,25 +261,31 @@ def predictions(served: Served, request: Any) -> list[Record]:
     return served.run.predict(task, rows)
 
 
-def read_texts(served: Served, first: str, second: str) -> list[str]:
-    """Return the typed texts, one or two. Raises UserError for empty and for too long texts.
+def read_texts(served: Served, typed: Sequence[str]) -> list[str]:
+    """Return the typed texts up to the last one. Raises UserError for empty and too long texts.
 
     A browser ends lines with CR LF, which becomes LF.
     """
-    texts = [text.replace("\r\n", "\n") for text in (first, second)]
-    for name, text in zip(("first", "second"), texts, strict=True):
+    texts = [text.replace("\r\n", "\n") for text in typed]
+    for number, text in enumerate(texts):
         if len(text) > TYPED_CHARACTERS:
             raise UserError(
-                f"The {name} text has {len(text):,} characters; the page takes "
+                f"The {ordinal(number)} text has {len(text):,} characters; the page takes "
                 f"{TYPED_CHARACTERS:,}: shorten it."
             )
-    if not texts[0].strip():
-        raise UserError("The first text is empty." if texts[1].strip() else "There is no text yet.")
-    if texts[1].strip() and served.takes_pairs:
-        return texts
-    if not served.takes_singles:
-        raise UserError("The second text is empty, and every task of this run compares two.")
-    return texts[:1]
+    if not any(text.strip() for text in texts):
+        raise UserError("There is no text yet.")
+    if texts[0].strip():
+        texts = texts[: served.fields]
+    while not texts[-1].strip():
+        texts.pop()
+    empty = [number for number, text in enumerate(texts) if not text.strip()]
+    if empty:
+        raise UserError(f"The {ordinal(empty[0])} text is empty.")
+    if len(texts) < served.fewest:
+        needs = f"every task of this run reads at least {served.fewest}"
+        raise UserError(f"The {ordinal(len(texts))} text is empty, and {needs}.")
+    return texts
 
 
 def about(served: Served, task: str) -> str:
@@ -287,34 +294,34 @@ def about(served: Served, task: str) -> str:
     names, low, high = " or ".join(reader.names), reader.low, reader.high
     kind = reader.task_type
     gives = kind.gives.format(count=len(reader.names), names=names, low=low, high=high)
-    read = served.input(task).reads if kind.labelled else "one text or two"
+    read = "one text or two" if served.compares(task) else served.input(task).reads
     return f"{read} → {gives}"
 
 
 def answers(served: Served, texts: Sequence[str]) -> list[TaskAnswer]:
-    """Return each task's answer; a task that needs a second text asks for it."""
+    """Return each task's answer; a task that needs another text asks for it."""
     return [answer(served, task, texts) for task in served.tasks]
 
 
 def answer(served: Served, task: str, texts: Sequence[str]) -> TaskAnswer:
-    """Return a task's answer; it asks for a second text if the task needs one."""
-    what, kind = about(served, task), served.kind(task)
-    if served.needs_pair(task) and len(texts) < 2:
-        return TaskAnswer(task, what, message="Needs a second text.")
+    """Return a task's answer; it asks for another text if the task needs one."""
+    what, needs = about(served, task), served.needs(task)
+    if len(texts) < needs:
+        return TaskAnswer(task, what, message=f"Needs a {ordinal(len(texts))} text.")
     try:
-        if not kind.labelled:
-            return TaskAnswer(task, what, *_compared(served, task, texts))
-        if served.needs_pair(task):
-            return TaskAnswer(task, what, [_predicted(served, task, texts, "")])
-        names = ("First text", "Second text") if len(texts) > 1 else ("",)
-        pairs = zip(texts, names, strict=True)
+        if served.compares(task):
+            return TaskAnswer(task, what, *_compared(served, task, texts[:2]))
+        if needs > 1:
+            return TaskAnswer(task, what, [_predicted(served, task, texts[:needs], "")])
+        names = [f"{ordinal(n).capitalize()} text" for n in range(len(texts))]
+        pairs = zip(texts, names if len(texts) > 1 else [""], strict=True)
         return TaskAnswer(task, what, [_predicted(served, task, [t], name) for t, name in pairs])
     except UserError as error:
         return TaskAnswer(task, what, message=str(error))
 
 
 def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Result:
-    """Predict the typed texts, one or two."""
+    """Predict the typed texts of one row."""
     reader, row = served.run.readers[task], served.input(task).row_of_typed(texts)
     (record,) = served.run.predict(task, [row[0] if len(row) == 1 else row])
     words = reader.task_type.answer(record, reader)
@@ -365,14 +372,16 @@ def attention_tasks(served: Served) -> list[str]:
 
 
 def attention(served: Served, task: str, texts: Sequence[str]) -> list[Picture]:
-    """Draw what [CLS] attends to in each text, or in a pair that the task reads together.
+    """Draw what [CLS] attends to in each text, or in those that the task reads together.
 
-    Raises UserError if the encoder does not give its weights, a text is too long, or a second text
-    is missing.
+    Raises UserError if the encoder does not give its weights, a text is too long or missing.
     """
     form = served.input(task)
-    if form.joins and len(texts) < 2:
-        raise UserError(f"Task {task} reads two texts together: type a second one.")
+    if form.joins:
+        if len(texts) < form.texts:
+            missing = ordinal(len(texts))
+            raise UserError(f"Task {task} reads its texts together: type a {missing} one.")
+        texts = texts[: form.texts]
     encoder, adapter = served.run.encoder(task)
     pictures = []
     for read in form.sequences(form.row_of_typed(texts)):

@@ -156,7 +156,7 @@ def attention(qkv: Tensor, packing: Packing, heads: int, rate: float) -> Tensor:
 
     It works sequence by sequence, without pads; dropout draws differ from ``packed_attention``.
     """
-    return _Attention.apply(qkv, packing.starts, packing.squares, heads, rate)
+    return _Attention.apply(qkv, packing.cu_seqlens, packing.squares, heads, rate)
 
 
 COMPILED = Operators("compiled", attention, add_norm)
@@ -189,14 +189,14 @@ class _AddNorm(torch.autograd.Function):
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, qkv: Tensor, starts: Tensor, squares: int, heads: int, rate: float
+        ctx: Any, qkv: Tensor, cu_seqlens: Tensor, squares: int, heads: int, rate: float
     ) -> Tensor:
         drawn = draws(squares * heads) if rate else None
         dropped = round(rate * LEVELS)
         out, weights = torch.ops.multitask.attention(
-            qkv.contiguous(), starts, heads, drawn, dropped
+            qkv.contiguous(), cu_seqlens, heads, drawn, dropped
         )
-        ctx.save_for_backward(qkv, weights, starts, drawn)
+        ctx.save_for_backward(qkv, weights, cu_seqlens, drawn)
         ctx.heads, ctx.dropped = heads, dropped
         return out
 

@@ -52,7 +52,7 @@ def padded_attention(
     parts = 3 if query is None else 2
     size = projected.shape[1] // parts // heads
     spread = projected.index_select(0, padded.rows)
-    split = multiple_of_8(spread.view(padded.count, padded.width, parts, heads, size))
+    split = multiple_of_8(spread.view(padded.count, padded.max_seqlen, parts, heads, size))
     *queries, key, value = (part.transpose(1, 2) for part in split.unbind(2))  # [B, h, W, d_head]
     if query is None:
         (q,) = queries

@@ -33,27 +33,27 @@ class Group:
     Attributes:
         rows: the sequences, as a slice of the packed order.
         tokens: their tokens, as a slice of the packed rows.
-        width: tokens of the longest sequence.
-        slots: int64 [tokens], each token's index in [sequences * width]; None without pads.
-        mask: bool [sequences, 1, 1, width], False for pads; None without pads.
+        max_seqlen: tokens of the longest sequence.
+        slots: int64 [tokens], each token's index in [sequences * max_seqlen]; None without pads.
+        mask: bool [sequences, 1, 1, max_seqlen], False for pads; None without pads.
     """
 
     rows: slice
     tokens: slice
-    width: int
+    max_seqlen: int
     slots: Tensor | None
     mask: Tensor | None
 
     def pad(self, packed: Tensor) -> Tensor:
-        """Pad the group's rows of [N, d] to [sequences, width, d], zero at pads."""
-        size = (self.rows.stop - self.rows.start, self.width, packed.shape[1])
+        """Pad the group's rows of [N, d] to [sequences, max_seqlen, d], zero at pads."""
+        size = (self.rows.stop - self.rows.start, self.max_seqlen, packed.shape[1])
         rows = packed[self.tokens]
         if self.slots is None:
             return rows.unflatten(0, size[:2])
         return rows.new_zeros(size).flatten(0, 1).index_add(0, self.slots, rows).view(size)
 
     def unpad(self, padded: Tensor) -> Tensor:
-        """Remove the pads: [sequences, width, d] -> [tokens, d]."""
+        """Remove the pads: [sequences, max_seqlen, d] -> [tokens, d]."""
         rows = padded.flatten(0, 1)
         return rows if self.slots is None else rows.index_select(0, self.slots)
 
@@ -64,7 +64,7 @@ class Padded:
 
     Attributes:
         count: the number of sequences B.
-        width: tokens of the longest sequence W.
+        max_seqlen: tokens of the longest sequence W.
         rows: int64 [B * W], the packed row of each place; row 0 for pads, which nobody reads.
         slots: int64 [N], each packed token's place in [B * W].
         pads: bool [B, W rounded up], True for pads.
@@ -72,7 +72,7 @@ class Padded:
     """
 
     count: int
-    width: int
+    max_seqlen: int
     rows: Tensor
     slots: Tensor
     pads: Tensor
@@ -85,7 +85,7 @@ class Padded:
         """
         if dtype not in self._biases:
             made = torch.zeros_like(self.pads, dtype=dtype).masked_fill_(self.pads, -torch.inf)
-            self._biases[dtype] = made[:, None, None, : self.width]
+            self._biases[dtype] = made[:, None, None, : self.max_seqlen]
         return self._biases[dtype]
 
 
@@ -98,7 +98,7 @@ class Packing:
             Then nobody waits for the mask of a GPU.
 
     Attributes:
-        lengths: int64 [B] on the host, ascending.
+        seqlens: int64 [B] on the host, ascending.
         slots: int64 [N], each packed token's index in [B * T].
         positions: int64 [N], its position in its sequence, from 0.
         first: int64 [B], the packed row of each sequence's first token, shortest sequence first.
@@ -115,9 +115,9 @@ class Packing:
         if not lengths.all():
             raise ValueError("a sequence without tokens")
         order = lengths.argsort(kind="stable")
-        self.lengths = lengths[order]
+        self.seqlens = lengths[order]
         rows, columns = inside[order].nonzero()
-        first = self.lengths.cumsum() - self.lengths
+        first = self.seqlens.cumsum() - self.seqlens
         self._rows, self._positions = rows, np.arange(len(columns)) - first[rows]
         slots = order[rows] * width + columns
         arrays = [slots, self._positions, first, order]
@@ -127,34 +127,34 @@ class Packing:
         self._sent = sent
 
     @cached_property
-    def starts(self) -> Tensor:
+    def cu_seqlens(self) -> Tensor:
         """int64 [B + 1]: ``first``, then N."""
-        (starts,) = send([np.append(0, self.lengths.cumsum())], self._device)
-        return starts
+        (made,) = send([np.append(0, self.seqlens.cumsum())], self._device)
+        return made
 
     @property
     def squares(self) -> int:
         """The sum of the squared lengths."""
-        return int(np.square(self.lengths).sum())
+        return int(np.square(self.seqlens).sum())
 
     @cached_property
     def groups(self) -> list[Group]:
         """Neighbours of similar length, in order, for attention on a CPU."""
-        return list(_groups(self.lengths, self._device))
+        return list(_groups(self.seqlens, self._device))
 
     @cached_property
     def padded(self) -> Padded:
         """All sequences in one group, for attention on a GPU."""
         rows, slots, pads = self._sent or send(self._places(), self._device)
-        return Padded(len(self.lengths), int(self.lengths[-1]), rows, slots, pads != 0)
+        return Padded(len(self.seqlens), int(self.seqlens[-1]), rows, slots, pads != 0)
 
     def _places(self) -> list[np.ndarray]:
         """Compute ``rows``, ``slots`` and ``pads`` of ``padded``, all int64."""
-        count, width = len(self.lengths), int(self.lengths[-1])
+        count, width = len(self.seqlens), int(self.seqlens[-1])
         slots = self._rows * width + self._positions
         rows = np.zeros(count * width, dtype=np.int64)
         rows[slots] = np.arange(len(slots))
-        pads = np.arange(-(-width // STORED) * STORED) >= self.lengths[:, None]
+        pads = np.arange(-(-width // STORED) * STORED) >= self.seqlens[:, None]
         return [rows, slots, pads.astype(np.int64)]
 
     def pack(self, padded: Tensor) -> Tensor:

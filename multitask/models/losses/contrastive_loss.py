@@ -8,15 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
+from heads.base import Head
 from multitask.utils import distributed
 
 BLOCK = 64  # rows of a dev set that are compared with each other
 
 
-class ContrastiveHead(nn.Module):
+class ContrastiveHead(Head):
     """-log softmax of cos(z, z+) / t over the z+ of all rows of the batch, plus hard negatives.
 
     A candidate is not a negative, and is left out, if its text is one of the row's two texts or if
@@ -35,7 +36,6 @@ class ContrastiveHead(nn.Module):
         ValueError: a temperature or chunk that is not positive.
     """
 
-    takes: ClassVar[str] = "views"
     task_type: ClassVar[str] = "views"
 
     def __init__(
@@ -55,11 +55,15 @@ class ContrastiveHead(nn.Module):
         self.mlp_only_train = mlp_only_train
         self.chunk = chunk
 
+    @classmethod
+    def reads(cls, form: Any, vectors: bool) -> bool:
+        return vectors and not form.joins and form.sides in (1, 2, 3)
+
     def forward(self, *views: Tensor) -> Tensor:
         """2 or 3 views [B, d], or one view that counts twice -> [B, V, d]."""
         return torch.stack(views if len(views) > 1 else views * 2, dim=1)
 
-    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+    def criterion(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Views [B, V, d], numbers of their texts [B, 1 or V] -> mean loss of these rows.
 
         The candidates come from all ranks; gradients go back to a candidate's rank. A row with
@@ -92,10 +96,6 @@ class ContrastiveHead(nn.Module):
             chance = logits.softmax(1).gather(1, target[:, None])[:, 0]
             outcomes.append(torch.stack([nearest.to(chance.dtype), chance], dim=1))
         return torch.cat(outcomes)
-
-    def row_values(self, scores: Tensor, **batch: Any) -> Tensor:
-        """The views of each row; see ``heads.base.Head``."""
-        return scores
 
     def results(self, output: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, float]:
         """Views [N, V, d] -> 1 if the right one is nearest, else 0 [N]; its probability [N, 1]; the

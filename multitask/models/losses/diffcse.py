@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from multitask.models.losses.contrastive_loss import ContrastiveHead, at_least_fp32
 from multitask.utils import distributed
+from multitask.utils.device import autocast
 
 # (masked ids, token types, mask) [S, T] each -> the most probable token at each position [S, T]
 Generator = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -30,6 +31,7 @@ class DiffCSEHead(ContrastiveHead):
         encoder: the shared encoder.
         generator: a masked language model over the same vocabulary: directory, hub id, or a run
             with a `masked_lm` task.
+        autocast: the dtype of the encoders under autocast, None for fp32.
         mask_share: share of the tokens, without special tokens, that are masked: 80 % of these
             become the mask token, 10 % a random token, 10 % stay.
         rtd_weight: weight of the detection loss, a mean over the real tokens of both views.
@@ -49,6 +51,7 @@ class DiffCSEHead(ContrastiveHead):
         hard_negative_weight: float = 0.0,
         mlp_only_train: bool = False,
         chunk: int | None = None,
+        autocast: torch.dtype | None = None,
     ) -> None:
         super().__init__(temperature, hard_negative_weight, mlp_only_train, chunk)
         if not 0 < mask_share < 1:
@@ -58,7 +61,7 @@ class DiffCSEHead(ContrastiveHead):
                 f"{dim} numbers cannot replace a [CLS] embedding: set `projection: mlp`"
             )
         self.generator_name = generator
-        self.mask_share, self.rtd_weight = mask_share, rtd_weight
+        self.mask_share, self.rtd_weight, self.autocast = mask_share, rtd_weight, autocast
         self.discriminator = copy.deepcopy(encoder)
         self.detector = nn.Linear(encoder.dim, 2)
         nn.init.normal_(self.detector.weight, std=0.02)
@@ -69,16 +72,22 @@ class DiffCSEHead(ContrastiveHead):
         """Set the generator, which training needs."""
         self._generator = (generator,)
 
-    def detection_loss(
-        self, h: Tensor, labels: Tensor, ids: Tensor, masked: Tensor, types: Tensor, mask: Tensor
-    ) -> Tensor:
+    def loss(self, pooled: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return the contrastive loss plus ``detection_loss``, and the views [B, V, d]."""
+        loss, views = super().loss(pooled, batch)
+        with autocast(views.device, self.autocast):
+            return loss + self.detection_loss(torch.cat(views.unbind(1)), batch), views
+
+    def detection_loss(self, h: Tensor, batch: Any) -> Tensor:
         """Compute rtd_weight * the mean cross-entropy over the real tokens of all ranks' views.
 
         Args:
             h: sentence vectors of the S = V B texts, all first views first [S, d].
-            labels: numbers of the rows' texts [B, 1 or V]; a row with -1 counts on another rank.
-            ids, masked, types, mask: int64 [S, T] each.
+            batch: the texts, also with masked tokens; a row with the number -1 counts on another
+                rank.
         """
+        ids, masked, mask = batch.input_ids, batch.masked_ids, batch.attention_mask
+        types = batch.token_type_ids
         (generator,) = self._generator
         with torch.no_grad():
             filled = generator(masked, types, mask)
@@ -90,7 +99,7 @@ class DiffCSEHead(ContrastiveHead):
         again = partial(checkpoint, self._detection, use_reentrant=False)
         summed = again if self.chunk else self._detection
         mean = torch.stack([summed(*part) for part in parts]).sum() / mask.sum()
-        return self.rtd_weight * mean * _balance(labels, mask)
+        return self.rtd_weight * mean * _balance(batch.labels, mask)
 
     def _detection(
         self, h: Tensor, filled: Tensor, replaced: Tensor, types: Tensor, mask: Tensor

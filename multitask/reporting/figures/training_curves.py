@@ -16,6 +16,7 @@ from multitask.config.run_log import Event, stage_begins
 from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
+from multitask.reporting.figures.figure_registry import figure_of
 from multitask.reporting.figures.gradient_cosines import draw_conflict
 
 # keyword arguments of matplotlib, as in `style.LOOKS`
@@ -55,12 +56,10 @@ def draw_all(run_dir: Path) -> dict[Path, str]:
     report, events = run.load_report(), run.load_events()
     drawn = {"curves": (_curves(report, events), CURVES_SHOW)}
     for task, result in report.tasks.items():
-        kind = task_type(result.label_type)
-        if kind.figure:
-            predictions = run.predictions_of(task, "dev")
-            figure = imported(kind.figure)(task, result, predictions)
-            name = f"{kind.figure.partition(':')[2]}_{task}"
-            drawn[name] = (figure, kind.figure_shows.format(task=task))
+        if reference := figure_of(result.label_type):
+            figure = imported(reference)(task, result, run.predictions_of(task, "dev"))
+            shows = task_type(result.label_type).figure_shows.format(task=task)
+            drawn[f"{reference.partition(':')[2]}_{task}"] = (figure, shows)
     drawn["schedule"] = (_schedule(report, events), "Which task was trained when")
     for name, draw, shows in MEASURED:
         figure = draw(events, stage_begins(events))

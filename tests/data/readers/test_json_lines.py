@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitask.config import DataConfig
-from multitask.config.registry import imported, task_type
+from multitask.config.registry import task_type
+from multitask.data.by_type import reading_of
 from multitask.data.load_rows import label_reader, load_rows
 from multitask.data.readers.json_lines import read_json_lines
 from multitask.utils.limits import COLUMNS
@@ -143,7 +144,7 @@ def test_a_missing_item_of_a_list_is_no_class(head, name, unlabelled, tmp_path):
     config = make(tmp_path, {"train": "x.jsonl", "id": None, "unlabelled": unlabelled})
     reader = label_reader(config, "t", task_type(head))
     assert sorted(reader.names) == ["B-X", "O"]
-    read = imported(reader.task_type.load_rows)
+    read = reading_of(reader.task_type).load_rows
     assert f"row 2 (id 1): {name}" in refusal(read, config, "t", "train", reader).replace(
         "label names", "names"
     ).replace("the tag", "tag")

@@ -102,7 +102,7 @@ def test_a_contrastive_task_gives_the_cosine_of_two_vectors(contrastive):
     expected = first @ second / np.linalg.norm(first) / np.linalg.norm(second)
     assert result.number == pytest.approx(expected, abs=1e-6)
     assert (result.low, result.high) == (-1, 1)
-    assert contrastive.takes_singles and contrastive.takes_pairs
+    assert (contrastive.fields, contrastive.fewest) == (2, 1)
 
 
 def test_pairs_in_one_input(cross):
@@ -185,24 +185,24 @@ def test_scores_that_are_no_numbers_are_a_message(served, monkeypatch):
 )
 def test_texts_that_are_no_use_are_refused(first, second, message, served):
     with pytest.raises(UserError, match=message):
-        read_texts(served, first, second)
+        read_texts(served, [first, second])
 
 
 def test_texts_are_taken_as_they_were_typed(served):
-    assert read_texts(served, " a ", " \n") == [" a "]
-    assert read_texts(served, "a\r\nb", "<c>") == ["a\nb", "<c>"]
+    assert read_texts(served, [" a ", " \n"]) == [" a "]
+    assert read_texts(served, ["a\r\nb", "<c>"]) == ["a\nb", "<c>"]
     line_ends = "a\r\n" * (TYPED_CHARACTERS // 2)
-    assert len(read_texts(served, line_ends, "")[0]) == TYPED_CHARACTERS
+    assert len(read_texts(served, [line_ends, ""])[0]) == TYPED_CHARACTERS
 
 
 def test_what_the_tasks_need_is_asked_for(served):
     pairs = Served(served.run, ["qqp", "sts"])
-    assert pairs.takes_pairs and not pairs.takes_singles
-    with pytest.raises(UserError, match="second text is empty, and every task of this run compa"):
-        read_texts(pairs, "a", "")
+    assert (pairs.fields, pairs.fewest) == (2, 2)
+    with pytest.raises(UserError, match="second text is empty, and every task of this run reads"):
+        read_texts(pairs, ["a", ""])
     single = Served(served.run, ["sst"])
-    assert single.takes_singles and not single.takes_pairs
-    assert read_texts(single, "a", "left over") == ["a"]
+    assert (single.fields, single.fewest) == (1, 1)
+    assert read_texts(single, ["a", "left over"]) == ["a"]
 
 
 def test_the_picture_is_drawn_of_the_tasks_attention(cross, served, monkeypatch):
@@ -224,7 +224,7 @@ def test_the_picture_is_drawn_of_the_tasks_attention(cross, served, monkeypatch)
         np.testing.assert_array_equal(actual.weights, expected.weights)
         assert actual.tokens == expected.tokens and source == f"run, task {task}"
     assert (drawn[0][0].mean != served_mean(cross, TEXT)).any()  # the adapter counts
-    with pytest.raises(UserError, match="Task qqp reads two texts together: type a second one"):
+    with pytest.raises(UserError, match="Task qqp reads its texts together: type a second one"):
         responses.attention(cross, "qqp", [TEXT])
     with pytest.raises(UserError, match="65 tokens, special ones included; the encoder takes 64"):
         responses.attention(served, "sst", ["cat " * 63])

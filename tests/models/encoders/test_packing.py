@@ -58,9 +58,9 @@ def test_groups_cover_every_token_once_and_stay_narrow(mask):
     for group in packing.groups:
         members = lengths[group.rows]
         assert (group.rows.start, group.tokens.start) == (row, token)
-        assert group.width == members[-1] <= STRETCH * members[0] + SLACK
+        assert group.max_seqlen == members[-1] <= STRETCH * members[0] + SLACK
         padded = group.pad(packed)
-        assert padded.shape == (len(members), group.width, 2)
+        assert padded.shape == (len(members), group.max_seqlen, 2)
         assert [(part != 0).any(-1).sum().item() for part in padded] == members
         assert (group.mask is None) == (group.slots is None) == (members[0] == members[-1])
         if group.mask is not None:
@@ -104,10 +104,10 @@ def test_padded_for_a_gpu(mask):
     places = packed.index_select(0, padded.rows)
     assert torch.equal(places.index_select(0, padded.slots), packed)
     bias = padded.bias(torch.float64)
-    assert bias.shape == (len(mask), 1, 1, padded.width)
+    assert bias.shape == (len(mask), 1, 1, padded.max_seqlen)
     assert (bias == 0).sum(-1).flatten().tolist() == sorted(mask.sum(1).tolist())
     assert bias.stride()[0] % STORED == 0 and padded.bias(torch.float64) is bias
-    rows = places.view(len(mask), padded.width, 2)
-    for row, start, length in zip(rows, packing.first.tolist(), packing.lengths, strict=True):
+    rows = places.view(len(mask), padded.max_seqlen, 2)
+    for row, start, length in zip(rows, packing.first.tolist(), packing.seqlens, strict=True):
         assert torch.equal(row[:length], packed[start : start + length])
-        assert torch.equal(row[length:], packed[:1].expand(padded.width - length, 2))
+        assert torch.equal(row[length:], packed[:1].expand(padded.max_seqlen - length, 2))

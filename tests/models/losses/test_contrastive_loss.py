@@ -61,7 +61,7 @@ def naive(views, temperature, weight=0.0, none=lambda i, j, view: False):
 def test_loss_is_the_formula_and_so_is_its_gradient(rows, views, seed, temperature, weight):
     z = vectors(rows, views, seed).requires_grad_()
     made = head(temperature=temperature, hard_negative_weight=weight)
-    loss = made.loss(made(*z.unbind(1)), numbers(rows, views))
+    loss = made.criterion(made(*z.unbind(1)), numbers(rows, views))
     assert loss.dtype == torch.float64
     assert loss.item() == pytest.approx(naive(z, temperature, weight), rel=1e-10, abs=1e-10)
     loss.backward()
@@ -74,10 +74,10 @@ def test_loss_is_the_formula_and_so_is_its_gradient(rows, views, seed, temperatu
 def test_equal_similarities_give_the_log_of_the_candidates(rows):
     equal = torch.ones(rows, 3, 4, dtype=torch.float64)
     pairs, triplets = numbers(rows, 2), numbers(rows, 3)
-    assert head().loss(equal[:, :2], numbers(rows)).item() == pytest.approx(math.log(rows))
-    assert head().loss(equal[:, :2], pairs).item() == pytest.approx(math.log(rows))
-    assert head().loss(equal, triplets).item() == pytest.approx(math.log(2 * rows))
-    weighted = head(hard_negative_weight=1.0).loss(equal, triplets).item()
+    assert head().criterion(equal[:, :2], numbers(rows)).item() == pytest.approx(math.log(rows))
+    assert head().criterion(equal[:, :2], pairs).item() == pytest.approx(math.log(rows))
+    assert head().criterion(equal, triplets).item() == pytest.approx(math.log(2 * rows))
+    weighted = head(hard_negative_weight=1.0).criterion(equal, triplets).item()
     assert weighted == pytest.approx(math.log(2 * rows - 1 + math.e))
     if rows == 64:  # the specification's trap 7
         assert round(math.log(2 * rows), 4) == 4.8520 and round(weighted, 4) == 4.8654
@@ -86,19 +86,19 @@ def test_equal_similarities_give_the_log_of_the_candidates(rows):
 def test_the_hard_negative_weight_is_zero_unless_asked_for():
     assert ContrastiveHead().hard_negative_weight == 0.0
     z, texts = vectors(6, 3), numbers(6, 3)
-    plain = head().loss(z, texts)
-    assert torch.equal(plain, head(hard_negative_weight=0.0).loss(z, texts))
-    assert head(hard_negative_weight=1.0).loss(z, texts) > plain
+    plain = head().criterion(z, texts)
+    assert torch.equal(plain, head(hard_negative_weight=0.0).criterion(z, texts))
+    assert head(hard_negative_weight=1.0).criterion(z, texts) > plain
 
 
 def test_bf16_vectors_are_compared_in_fp32():
     """Trap 9: at temperature .05 a logit in bf16 is off by .08."""
     torch.manual_seed(0)
     z = torch.randn(32, 2, 384).bfloat16()
-    exact = head().loss(z.double(), numbers(32, 2)).item()
+    exact = head().criterion(z.double(), numbers(32, 2)).item()
     with torch.autocast("cpu", torch.bfloat16):
-        result = head().loss(z, numbers(32, 2))
-        also = head().loss(z.float(), numbers(32, 2))
+        result = head().criterion(z, numbers(32, 2))
+        also = head().criterion(z.float(), numbers(32, 2))
     assert result.dtype == torch.float32
     assert result.item() == pytest.approx(exact, abs=1e-4)
     assert also.item() == pytest.approx(exact, abs=1e-4)
@@ -120,16 +120,16 @@ def test_equal_texts_are_no_negatives(texts, views, seed):
 
     z = vectors(len(texts), views, seed)
     labels = torch.tensor(texts)[:, :views]
-    result = head(temperature=0.5).loss(z, labels).item()
+    result = head(temperature=0.5).criterion(z, labels).item()
     assert result == pytest.approx(naive(z, 0.5, none=none), rel=1e-10, abs=1e-10)
 
 
 def test_one_text_twice_in_a_batch_of_single_texts():
     z = vectors(3, 2)
-    result = head().loss(z, torch.tensor([[0], [1], [0]])).item()
+    result = head().criterion(z, torch.tensor([[0], [1], [0]])).item()
     same = {(0, 2), (2, 0)}
     assert result == pytest.approx(naive(z, 0.05, none=lambda i, j, view: (i, j) in same))
-    assert result != pytest.approx(head().loss(z, numbers(3)).item())
+    assert result != pytest.approx(head().criterion(z, numbers(3)).item())
 
 
 def test_outcomes_are_those_of_blocks_in_file_order():
@@ -175,7 +175,7 @@ mine = labels[own]
 if not len(own):  # as the feed has it: a row that counts on another rank
     own, mine = torch.arange(1), torch.full((1, 3), -1)
 head = ContrastiveHead(hard_negative_weight=weight).train()
-loss = head.loss(layer(x[own]), mine) * share
+loss = head.criterion(layer(x[own]), mine) * share
 loss.backward()
 for parameter in layer.parameters():
     distributed.all_reduce(parameter.grad)
@@ -202,7 +202,7 @@ def test_two_processes_have_the_gradient_of_one_with_the_whole_batch(rows, tmp_p
     layer = torch.nn.Linear(4, 4).double()
     x = torch.randn(rows, 3, 4, dtype=torch.float64)
     labels = torch.tensor([[i, i % 4 + 50, i + 100] for i in range(rows)])
-    loss = head(hard_negative_weight=0.7).loss(layer(x), labels)
+    loss = head(hard_negative_weight=0.7).criterion(layer(x), labels)
     loss.backward()
     expected = torch.cat([p.grad.flatten() for p in layer.parameters()])
     actual = torch.tensor(both["grads"], dtype=torch.float64)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from multitask.config.registry import build
+from multitask.data.collate import Batch
 from multitask.models.encoders import BertEncoder
 from multitask.models.losses.diffcse import DiffCSEHead
 from multitask.utils.errors import UserError
@@ -57,7 +58,19 @@ LABELS = torch.tensor([[0], [1]])
 def detection(head, h, padding=0, junk=7, generator=fill):
     head.use_generator(generator)
     ids, masked, types, mask = inputs(padding, junk)
-    return head.detection_loss(h, LABELS, ids, masked, types, mask)
+    batch = Batch(ids, mask, types, LABELS, 2, 0, masked_ids=masked)
+    return head.detection_loss(h, batch)
+
+
+def test_the_loss_of_a_batch_is_both_terms():
+    head, h = make(), vectors()
+    head.use_generator(fill)
+    ids, masked, types, mask = inputs()
+    batch = Batch(ids, mask, types, LABELS, 2, 0, masked_ids=masked)
+    loss, views = head.loss(h, batch)
+    assert torch.equal(views, torch.stack(h.chunk(2), dim=1))
+    expected = head.criterion(views, LABELS) + head.detection_loss(h, batch)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
 @pytest.mark.parametrize("chunk", [None, 1, 3])

@@ -1,0 +1,17 @@
+# Tested by tests/reporting/figures/test_training_curves.py
+"""The figure of the dev predictions of each task type, as "module:function"."""
+
+CONFUSION = "multitask.reporting.figures.confusion_matrix:confusion"
+
+# by the name of the type; a type that is not here has no figure
+FIGURES = {
+    "class": CONFUSION,
+    "binary": CONFUSION,
+    "tags": CONFUSION,
+    "number": "multitask.reporting.figures.scatter:scatter",
+}
+
+
+def figure_of(name: str) -> str:
+    """Return the figure of a task type by the type's name; "" for none."""
+    return FIGURES.get(name, "")
