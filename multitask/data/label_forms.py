@@ -1,7 +1,7 @@
 """The form of a column with several classes per row: lists of classes, or label vectors."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from multitask.config import Config, DataConfig
@@ -14,6 +14,13 @@ from multitask.tasks.label_vectors import vector_in, vector_length
 def has_no_label(cell: Any, unlabelled: Collection[str]) -> bool:
     """Return True for a missing cell, and for a text that means 'no label'."""
     return is_missing(cell) or (not isinstance(cell, list | dict) and canonical(cell) in unlabelled)
+
+
+def with_first(cells: Sequence[Any]) -> Iterator[tuple[Any, int]]:
+    """Yield each cell with the first row that has the same text: a few texts are most labels."""
+    rows: dict[str, int] = {}
+    for row, cell in enumerate(cells):
+        yield cell, rows.setdefault(cell, row) if isinstance(cell, str) else row
 
 
 def count_classes(config: Config, task: str) -> int:

@@ -6,7 +6,7 @@ dropped and counted.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,13 @@ import numpy as np
 from multitask.config import TEXT_KEYS, Config, DataConfig, TaskConfig
 from multitask.config.registry import head_type, resolve
 from multitask.data.inputs.base import Input, input_of
-from multitask.data.label_forms import count_classes, has_no_label, refuse_vectors, takes_sets
+from multitask.data.label_forms import (
+    count_classes,
+    has_no_label,
+    refuse_vectors,
+    takes_sets,
+    with_first,
+)
 from multitask.data.readers.class_names import check_names, class_names
 from multitask.data.readers.columns import column_of, read_columns, text_of
 from multitask.data.readers.endings import read_endings
@@ -143,7 +149,7 @@ def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
     values: set[str] = set()
     cells = column_of(columns, data, "label", source)
     refuse_vectors(config, task, cells, task_type, source=source, named=False)
-    for row, (cell, first) in enumerate(_with_first(cells)):
+    for row, (cell, first) in enumerate(with_first(cells)):
         try:
             values.update((first == row and read(cell)) or ())
         except ValueError as error:
@@ -261,13 +267,6 @@ def _cell_reader(
     return read_vector if data.label_vectors else read
 
 
-def _with_first(cells: Sequence[Any]) -> Iterator[tuple[Any, int]]:
-    """Yield each cell with the first row that has the same text: a few texts are most labels."""
-    rows: dict[str, int] = {}
-    for row, cell in enumerate(cells):
-        yield cell, rows.setdefault(cell, row) if isinstance(cell, str) else row
-
-
 def _labels(
     data: DataConfig, columns: dict, rows: Rows, reader: LabelReader, *, split: str
 ) -> np.ndarray:
@@ -275,7 +274,7 @@ def _labels(
     task_type, read = reader.task_type, _cell_reader(data, reader.task_type, [*reader.ids])
     labels = task_type.unread(len(rows), reader)
     cells = column_of(columns, data, "label", rows.source)
-    for i, (cell, first) in enumerate(_with_first(cells)):
+    for i, (cell, first) in enumerate(with_first(cells)):
         try:
             if first < i:
                 labels[i] = labels[first]

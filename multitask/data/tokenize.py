@@ -1,4 +1,5 @@
 """Tokenize the texts of a split to flat arrays of token ids, and cache them on disk."""
+# Long: the tokens, how they are made, and their cache
 
 import contextlib
 import hashlib
@@ -250,9 +251,8 @@ def _tokenize(
                 # of two texts the longest is cut first
                 cut: dict[str, bool | int | str] = {"truncation": True, "max_length": max_length}
                 if "characters" in also and pairs:
-                    _check_first_texts(
-                        rows, work.done, texts[0], tokenizer, max_length, stride or 0
-                    )
+                    limits = {"max_length": max_length, "stride": stride or 0}
+                    _check_first_texts(rows, work.done, texts[0], tokenizer, **limits)
                     cut["truncation"] = "only_second"
                     if stride is not None:
                         cut |= overlapping(stride)
@@ -341,12 +341,9 @@ def _check_lengths(rows: Rows, lengths: np.ndarray, owners: Sequence[int] | np.n
 
 
 def _check_first_texts(
-    rows: Rows, start: int, texts: list[str], tokenizer: Any, max_length: int, stride: int
+    rows: Rows, start: int, texts: list[str], tokenizer: Any, *, max_length: int, stride: int
 ) -> None:
-    """Raise UserError if a first text leaves the second one no token besides ``stride``.
-
-    ``texts`` has the first texts from row ``start``.
-    """
+    """Raise UserError if one of the first texts, from row ``start``, leaves no token for others."""
     most = max_length - tokenizer.num_special_tokens_to_add(pair=True) - 1 - stride
     alone = _encoded(rows, tokenizer, texts, truncation=False, add_special_tokens=False)
     for row, ids in enumerate(alone["input_ids"], start):

@@ -1,4 +1,5 @@
 """Token ids once and for all: special tokens, segments, truncation, the cache."""
+# Long: the tests of one file
 
 import hashlib
 import os

@@ -35,7 +35,7 @@ def read_json_lines(text: str, file: str, data: DataConfig) -> dict[str, list]:
         raise UserError(f"{file}: {len(names):,} different keys, at most {COLUMNS:,} are read")
     for text_name in data.text_columns:
         if text_name in names:
-            _check_text(records, lines, text_name, data, file)
+            _check_text(records, lines, text_name, data=data, file=file)
     columns = {name: [record.get(name) for record in records] for name in names}
     return PlacedColumns.of(columns, file, lines)
 
@@ -95,7 +95,7 @@ def _record(value: Any, text: str, place: str) -> Record:
 
 
 def _check_text(
-    records: Sequence[Record], lines: Sequence[int], name: str, data: DataConfig, file: str
+    records: Sequence[Record], lines: Sequence[int], name: str, *, data: DataConfig, file: str
 ) -> None:
     """Raise UserError if a row that ``data.where`` keeps has no text."""
     wanted = {key: canonical(value) for key, value in (data.where or {}).items()}
