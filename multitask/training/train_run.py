@@ -17,7 +17,6 @@ from multitask.config.prepare_run_directory import (
     own,
     save_config,
     start_directory,
-    write_marker,
 )
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
@@ -161,8 +160,7 @@ def check_kernels(plan: Plan) -> None:
 def keep_loadable(plan: Plan, config: Config, trainer: Trainer) -> None:
     """Write what loading a run needs again, if it was deleted or damaged while the run trained."""
     run = trainer.checkpoints.run
-    if not run.marker.is_file():
-        write_marker(config, run, checksums(plan))
+    trainer.checkpoints.keep_marker()
     if not run.config.is_file():
         save_config(config, run)
     if not run.best.is_file():
