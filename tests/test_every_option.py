@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 
 import run_multitask
 from multitask import load
@@ -21,6 +22,8 @@ from multitask.inference.export.onnx import feeds
 from multitask.inference.export.onnx_module import PlainTask
 from multitask.inference.export.write_export import write_export
 from multitask.inference.load_run import TrainedRun
+from multitask.inference.serve import responses
+from multitask.inference.serve.responses import open_run
 from multitask.tasks.base import NoLabels
 from multitask.training import trainer
 from multitask.utils.errors import UserError
@@ -165,6 +168,93 @@ def test_each_is_exported_in_a_quick_format(runs, tmp_path):
         left = [t for t in loaded.tasks if refusal(loaded, t, tmp_path, form=SENTENCES) is not None]
         if left and loaded.config.tasks[left[0]].adapter is None:
             assert refusal(loaded, left[0], tmp_path, **encoder) is None
+
+
+def shown_by(model, tokenizer, texts: list) -> torch.Tensor:
+    """The numbers that a pipeline of `transformers` shows for a batch, by the problem type."""
+    rows = [text if isinstance(text, tuple) else (text,) for text in texts]
+    columns = map(list, zip(*rows, strict=True))
+    with torch.no_grad():
+        logits = model(**tokenizer(*columns, padding=True, return_tensors="pt")).logits
+    shown = {
+        "single_label_classification": lambda scores: scores.softmax(-1),
+        "multi_label_classification": torch.sigmoid,
+        "regression": lambda scores: scores,
+    }
+    return shown[model.config.problem_type](logits)
+
+
+def test_each_head_that_transformers_has_is_exported_to_it(runs, tmp_path):
+    """Its probabilities, too, so that an option that only `predict` uses is not forgotten."""
+    for run in runs:
+        loaded = load(run)
+        for task in loaded.tasks:
+            head = loaded.model_for(task).head(task)
+            if not getattr(head, "problem_type", "") or run.name != "head":
+                continue
+            target = tmp_path / "head" / "transformers" / task
+            assert refusal(loaded, task, tmp_path, form="transformers") is None, task
+            model = transformers.AutoModelForSequenceClassification.from_pretrained(target).eval()
+            tokenizer = transformers.AutoTokenizer.from_pretrained(target)
+            texts = texts_of(loaded, task)
+            result = shown_by(model, tokenizer, texts)
+            if loaded.readers[task].task_type.has_range:
+                result = result.clamp(loaded.readers[task].low, loaded.readers[task].high)
+            wanted = torch.tensor([one["scores"] for one in loaded.predict(task, texts)])
+            torch.testing.assert_close(result, wanted.float(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("runs", ["head"], indirect=True)
+def test_an_option_that_the_export_forgets_is_refused(runs, tmp_path, monkeypatch):
+    loaded = load(runs[0])
+    known = [t for t in loaded.tasks if getattr(loaded.model_for(t).head(t), "problem_type", "")]
+    for task in known[:1]:
+        head = loaded.model_for(task).head(task)
+        forward = head.forward
+        monkeypatch.setattr(head, "forward", lambda *vectors, made=forward: 2 * made(*vectors))
+        assert refusal(loaded, task, tmp_path, form="transformers") is not None
+    assert known
+
+
+def test_the_page_answers_as_a_loaded_run_does(runs):
+    pytest.importorskip("flask", reason="flask is not installed (dev requirement)")
+    from multitask.inference.serve.app import make_app
+
+    for run in runs:
+        served, loaded = open_run(run, None), load(run)
+        for task in served.tasks:
+            kind, (row, *_) = loaded.readers[task].task_type, texts_of(loaded, task)
+            first, *others = (row,) if isinstance(row, str) else row
+            answer = responses.answer(served, task, [first, *["\n".join(others)] * bool(others)])
+            if kind.labelled:
+                (record,) = loaded.predict(task, [row])
+                wanted = kind.answer(record, loaded.readers[task])
+                assert [one.prediction for one in answer.results] == [wanted["prediction"]], task
+            else:
+                assert answer.results or "vector" in answer.message, task
+        reply = make_app(served).test_client().post("/", data={"first": "a cat", "second": "dog"})
+        assert reply.status_code == 200 and all(task in reply.text for task in served.tasks)
+
+
+def test_a_file_is_predicted_as_a_loaded_run_does(runs, tmp_path):
+    for run in runs:
+        loaded = load(run)
+        for task in loaded.tasks:
+            if not loaded.readers[task].task_type.labelled:
+                continue
+            texts = texts_of(loaded, task)
+            lines = ["\t".join((row,) if isinstance(row, str) else row) for row in texts]
+            file, output = tmp_path / "texts.txt", tmp_path / f"{task}.jsonl"
+            file.write_text("\n".join(lines) + "\n")
+            command = ["predict", str(run), "--task", task, "--file", str(file)]
+            assert run_multitask.main([*command, "--output", str(output)]) == 0
+            saved = [json.loads(line) for line in output.read_text().splitlines()]
+            wanted = loaded.predict(task, texts)
+            names = [one["prediction"] for one in saved], [one["prediction"] for one in wanted]
+            assert names[0] == names[1], task
+            for one, other in zip(saved, wanted, strict=True):
+                if isinstance(one.get("scores"), list):  # of two classes, a file has the second's
+                    assert one["scores"] == other["scores"][-len(one["scores"]) :], task
 
 
 @torch.no_grad()

@@ -55,6 +55,10 @@ class Checkpoints(Callback):
     say: Callable[[str], None]
     saved_at: int = -1
 
+    def __post_init__(self) -> None:
+        marker = self.run.marker
+        self.marker = marker.read_text("utf-8") if marker.is_file() else ""
+
     def on_step(self, trainer: "Trainer", tasks: object, result: Stepped) -> None:
         if self.every and trainer.step % self.every == 0:
             self.save(trainer.step)
@@ -87,10 +91,19 @@ class Checkpoints(Callback):
         states = {name: part.state_dict() for name, part in self.parts.items()}  # on all ranks
         if distributed.rank() > 0:
             return
+        self.keep_marker()
         best = self.selection.best_steps()
         save_checkpoint(self.run, step, states, best)
         prune(self.run, self.keep)
         prune_weights(self.run, set(best.values()))
+
+    def keep_marker(self) -> None:
+        """Write ``run.json`` again if it was deleted: without it a run cannot be resumed."""
+        if self.marker and not self.run.marker.is_file():
+            self.say(
+                f"warning: {self.run.marker} was deleted while the run trained: it is written again"
+            )
+            self.run.write_text(self.run.marker, self.marker)
 
     def restore(self, checkpoint: Path) -> None:
         """Restore a checkpoint that ``find_intact`` has found.

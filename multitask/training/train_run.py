@@ -18,7 +18,6 @@ from multitask.config.prepare_run_directory import (
     save_config,
     start_directory,
     train_on,
-    write_marker,
 )
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
@@ -175,8 +174,7 @@ def check_kernels(plan: Plan) -> None:
 def keep_loadable(plan: Plan, config: Config, trainer: Trainer) -> None:
     """Write what loading a run needs again, if it was deleted or damaged while the run trained."""
     run = trainer.checkpoints.run
-    if not run.marker.is_file():
-        write_marker(config, run, checksums(plan))
+    trainer.checkpoints.keep_marker()
     if not run.config.is_file():
         save_config(config, run)
     if not run.best.is_file():

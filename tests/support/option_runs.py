@@ -87,8 +87,9 @@ def name_of(line: Line, number: int) -> str:
 
 def task_with(line: Line) -> dict[str, Any]:
     """A task with a part."""
-    if line.kind == "head":
-        return task(line.entry)
+    if line.kind == "head":  # one that `transformers` has is exported to it
+        classifies = getattr(resolve("head", line.name), "problem_type", "")
+        return task(line.entry, **({"pooling": "cls", "projection": "tanh"} if classifies else {}))
     if line.kind == "pooling" and line.name == "tokens":
         return task({"name": "token_classification"})
     # a batch norm is for pairs

@@ -10,7 +10,7 @@ import run_multitask
 from multitask.config.prepare_run_directory import started_with
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.run_files import StartedWith
-from multitask.training import train_run, trainer
+from multitask.training import checkpoint_save_restore, train_run, trainer
 from multitask.training.resuming import SameData, is_complete, is_intact
 from multitask.utils.errors import UserError
 from multitask.utils.signals import Interrupted
@@ -300,6 +300,22 @@ def test_what_loading_needs_is_there_at_the_end(name, when, command, run, monkey
     assert is_intact(run.encoder)
     assert run_multitask.main(["evaluate", str(run.path)]) == 0
     assert run_multitask.main([*command, "--resume"]) == 0
+
+
+def test_a_deleted_marker_is_said_and_written_again_at_the_next_checkpoint(
+    command, run, monkeypatch, capsys
+):
+    original, kept = checkpoint_save_restore.save_checkpoint, []
+
+    def deleting(run, *arguments):
+        kept.append(run.marker.read_text())
+        original(run, *arguments)
+        run.marker.unlink()
+
+    monkeypatch.setattr(checkpoint_save_restore, "save_checkpoint", deleting)
+    assert run_multitask.main(command) == 0
+    assert len(kept) > 1 and {*kept} == {run.marker.read_text()}
+    assert str(run.marker) in capsys.readouterr().out
 
 
 def test_a_damaged_file_of_the_encoder_is_not_intact(finished):
