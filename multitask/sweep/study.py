@@ -8,8 +8,6 @@
   killed.
 - Each trial also has a file ``trial.json`` with its values and why it ended without a score. If the
   database is missing, it is made again from these files.
-
-Only this module imports Optuna.
 """
 
 from collections.abc import Iterator
@@ -78,11 +76,8 @@ class Study:
         """
         seeds = np.random.SeedSequence([self.space.file.seed, number, place])
         seed = int(seeds.generate_state(1)[0])
-        samplers = self.optuna.samplers
-        kind = (
-            samplers.RandomSampler if self.space.file.sampler == "random" else samplers.TPESampler
-        )
-        self.study.sampler = kind(seed=seed)
+        kind = {"random": "RandomSampler", "tpe": "TPESampler"}[self.space.file.sampler]
+        self.study.sampler = getattr(self.optuna.samplers, kind)(seed=seed)
 
     def end(self, trial: Any, state: str, note: str) -> str:
         """End a trial without a score; return the note, which says why.
@@ -125,12 +120,11 @@ class Study:
 
 
 @contextmanager
-def open_study(space: SearchSpace, directory: SweepDirectory) -> Iterator[Study]:
+def open_study(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> Iterator[Study]:
     """Open the study of a search during a block; make its database if it is missing.
 
-    Raises UserError if Optuna is not installed, or the database is damaged or cannot be written.
+    Raises UserError if the database is damaged or cannot be written.
     """
-    optuna = optional("optuna", NEEDED, "tune")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     errors = optional("sqlalchemy.exc", NEEDED, "tune").SQLAlchemyError
     if not directory.study.exists():

@@ -3,6 +3,8 @@
 - A trial is an ordinary ``train`` command in the directory ``cells/trial-N/seed-S``.
 - Its score is that on the holdout. Dev stays unseen.
 - A training knows nothing of Optuna: this process reads the log of a trial, and cancels it.
+
+Only this module imports Optuna.
 """
 
 import math
@@ -23,12 +25,13 @@ from multitask.sweep.progress_bars import Progress
 from multitask.sweep.run_sweep import check_output, check_saved, interrupt
 from multitask.sweep.same_kernels import choose_kernels
 from multitask.sweep.search_space import Range, SearchSpace
-from multitask.sweep.study import NOTE, Study, open_study, saved_trial
+from multitask.sweep.study import NEEDED, NOTE, Study, open_study, saved_trial
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory
 from multitask.sweep.trial_runs import cell_of, divergence, evaluations, run_of
 from multitask.sweep.tuning_results import OPEN, Tried, write_results
 from multitask.utils.errors import UserError, one_line
 from multitask.utils.files import remove_scraps, write_text
+from multitask.utils.optional import optional
 from multitask.utils.owner import Busy, owned
 from multitask.utils.signals import on_signal
 
@@ -50,6 +53,7 @@ def tune(
         UserError: Optuna is not installed; the directory has other content or another search; some
             trials failed; the search was interrupted. Then the results so far are written.
     """
+    optuna = optional("optuna", NEEDED, "tune")
     directory = SweepDirectory(settings.directory)
     _check(space, directory)
     with owned(directory.lock, "searches there"):
@@ -57,31 +61,27 @@ def tune(
         remove_scraps(directory.path)
         write_text(directory.search, dump_yaml(space.resolved))
         kernels = choose_kernels(directory, [run_of(space, directory, 0, space.first)])
-        with open_study(space, directory) as study:
-            return _search(study, settings, engine, keep, kernels, say)
+        with open_study(optuna, space, directory) as study:
+            failed: list[Failure] = []
+            stopped = False
+            with Progress(space.file.trials, settings.slots, say) as progress:
+                progress.skipped(study.over)
+                try:
+                    if study.over < space.file.trials:
+                        with on_signal(interrupt):
+                            pool = Pool(load_engine(engine, settings), settings, keep, progress)
+                            _train(study, pool, kernels, failed)
+                except KeyboardInterrupt:
+                    stopped = True
+            results = tried(study, failed)
+            files = write_results(space, directory.path, results, study.importances(), say=say)
+            _check_end(study, failed, stopped)
+            return files
 
 
-def _search(
-    study: Study,
-    settings: Settings,
-    engine: str,
-    keep: bool,
-    kernels: str | None,
-    say: Callable[[str], None],
-) -> list[Path]:
+def _check_end(study: Study, failed: Sequence[Failure], stopped: bool) -> None:
+    """Raise UserError if trials failed or the search was stopped."""
     total, output = study.space.file.trials, study.directory.path
-    failed: list[Failure] = []
-    stopped = False
-    with Progress(total, settings.slots, say) as progress:
-        progress.skipped(study.over)
-        try:
-            if study.over < total:
-                with on_signal(interrupt):
-                    pool = Pool(load_engine(engine, settings), settings, keep, progress)
-                    _train(study, pool, kernels, failed)
-        except KeyboardInterrupt:
-            stopped = True
-    files = write_results(study.space, output, tried(study, failed), study.importances(), say)
     if stopped:
         message = f"interrupted: {study.over} of {total} trials are over in {output}"
         raise UserError(f"{message}; go on with the same command")
@@ -90,7 +90,6 @@ def _search(
         message = f"{len(failed)} of {total} trials failed: {names}; see their logs"
         logs = f"({output}/cells/TRIAL/logs/seed-{study.space.file.seed}.log)"
         raise UserError(f"{message} {logs}; the same command tries them again")
-    return files
 
 
 def _train(study: Study, pool: Pool, kernels: str | None, failed: list[Failure]) -> None:

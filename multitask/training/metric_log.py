@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from multitask.training.loss_weights import learned_weights
 from multitask.training.optimizer import encoder_rate
 from multitask.training.step import Stepped
 from multitask.utils import distributed
-from multitask.utils.errors import UserError, warn
+from multitask.utils.errors import NotFinite, UserError, warn
 from multitask.utils.files import file_digest, open_to_append, without_nan
 
 if TYPE_CHECKING:
@@ -117,3 +118,17 @@ class MetricLog(Callback):
         self.truncate(state["size"])
         if self._opened and state["sha256"] != file_digest(self.file):
             warn(f"{self.file} is not as it was written: curves of the report may be wrong")
+
+
+@contextmanager
+def divergence_logged(file: Path) -> Iterator[None]:
+    """Add the event to a log if a baseline or the last scores are not finite.
+
+    ``Trainer`` logs what diverges in its steps, and raises another error.
+    """
+    try:
+        yield
+    except NotFinite as problem:
+        with closing(MetricLog(file)) as log:
+            log.write("diverged", step=0, reason=str(problem))
+        raise

@@ -28,14 +28,14 @@ from multitask.training.callbacks import Callback
 from multitask.training.checkpoint_repair import mend
 from multitask.training.describe_plan import describe_data, export_remarks
 from multitask.training.frozen_baselines import run_baselines
-from multitask.training.metric_log import MetricLog
+from multitask.training.metric_log import divergence_logged
 from multitask.training.report_json import save_results
 from multitask.training.resuming import Left, checksums, examine, is_intact, write_encoder
 from multitask.training.setup import Plan, set_up
 from multitask.training.trainer import Trainer
 from multitask.utils import distributed
 from multitask.utils.device import pick_device
-from multitask.utils.errors import NotFinite, warn
+from multitask.utils.errors import warn
 from multitask.utils.files import replacing
 from multitask.utils.heartbeat import talking, working
 from multitask.utils.signals import interrupt, on_signal
@@ -67,9 +67,14 @@ def train(
     began = time.perf_counter() if began is None else began
     with config.errors_at(("device",)):
         device = pick_device(config.device)
-    with distributed.processes(device), talking(say), ExitStack() as held:
+    run = RunDirectory(Path(config.output_dir))
+    with (
+        distributed.processes(device),
+        talking(say),
+        ExitStack() as held,
+        divergence_logged(run.metrics),
+    ):
         say = say if distributed.rank() == 0 else silent  # only the first rank prints
-        run = RunDirectory(Path(config.output_dir))
         check = partial(check_directory, run.path, resume=resume, overwrite=overwrite)
         distributed.on_first(check)
         distributed.on_first(lambda: held.enter_context(own(run)))
@@ -95,14 +100,9 @@ def train(
             say(f"{run.path} is finished: nothing is left to do; {train_on(run, config)}")
         else:
             held.enter_context(on_signal(partial(interrupt, begun=True)))
-            try:
-                report = _train(
-                    plan, resolved, left, resume=resume, callbacks=callbacks, say=say, began=began
-                )
-            except NotFinite as problem:  # of a baseline or the last scores; `Trainer` logs its own
-                with closing(MetricLog(run.metrics)) as log:
-                    log.write("diverged", step=0, reason=str(problem))
-                raise
+            report = _train(
+                plan, resolved, left, resume=resume, callbacks=callbacks, say=say, began=began
+            )
             say(terminal_table(report))
         if discard:
             distributed.on_first(partial(discard_weights, run))

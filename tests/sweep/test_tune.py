@@ -1,5 +1,6 @@
 """`tune` with a stand-in for training: what is tried, pruned, resumed, and what is written."""
 
+import os
 import re
 import shutil
 import signal
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import multitask
 import run_multitask
 from multitask.config import load_config
 from multitask.sweep import tune
@@ -76,6 +78,17 @@ def test_trials_are_trained_and_the_best_config_extends_the_base(search, capsys)
     assert (OUTPUT / "history.png").is_file() and (OUTPUT / "importance.png").is_file()
     assert main(search, "training.weight_decay=0.5") == 0
     assert "7 of 7 runs are finished already" in capsys.readouterr().out
+
+
+def test_python_gets_the_best_config_and_nothing_is_printed(search, capsys):
+    before = dict(os.environ)
+    best = multitask.tune(search, ["training.weight_decay=0.5"], jobs=2)
+    assert best == [OUTPUT / "best.yaml"] and load_config(best[0]).training.weight_decay == 0.5
+    assert multitask.tune(search, ["training.weight_decay=0.5"], output=OUTPUT) == best
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "") and dict(os.environ) == before
+    with pytest.raises(multitask.UserError, match="--detach: "):
+        multitask.tune(search, engine="slurm", detach=True)
 
 
 def test_more_trials_go_on_where_the_search_ended(search):

@@ -5,12 +5,15 @@ import json
 import pytest
 import torch
 
+import run_multitask
 from multitask.config import load_config
 from multitask.config.run_directory import RunDirectory
 from multitask.inference.scoring import measure
 from multitask.training.frozen_baselines import run_baselines
 from multitask.training.setup import set_up
+from multitask.utils.errors import NotFinite
 from tests.conftest import ROOT
+from tests.support.run_files import events
 
 TASKS = ("sst", "qqp", "sts")
 
@@ -74,3 +77,19 @@ def test_a_resumed_run_reads_what_was_saved_unless_it_is_damaged(planned, run):
         run.baselines.write_text(text)
         assert run_baselines(plan, run, True, lambda line: None) == first
         assert json.loads(run.baselines.read_text()) == contents(first)
+
+
+def test_a_baseline_that_is_not_finite_is_in_the_log(tiny_overrides, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise NotFinite("task sst: the head's scores are not finite numbers")
+
+    monkeypatch.setattr("multitask.training.frozen_baselines.frozen_head_scores", fail)
+    monkeypatch.chdir(ROOT)
+    arguments = ["configs/cs224n.yaml", *tiny_overrides, "training.frozen_baseline=true"]
+    assert run_multitask.main(arguments) == 2
+    (event,) = events(tmp_path / "run")
+    assert (event["event"], event["step"]) == ("diverged", 0) and "task sst" in event["reason"]
+    monkeypatch.undo()
+    monkeypatch.chdir(ROOT)
+    assert run_multitask.main([*arguments, "--resume"]) == 0
+    assert "diverged" not in {event["event"] for event in events(tmp_path / "run")}

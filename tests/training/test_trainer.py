@@ -207,6 +207,11 @@ def test_scores_that_are_not_finite_stop_the_run(tiny_overrides, monkeypatch, ca
     assert run_multitask.main(command(tiny_overrides, "training.eval_steps=1")) == 2
     line = error_line(capsys)
     assert "task qqp" in line and "not finite" in line and "no checkpoint yet" in line
+    assert (last := events(run_dir(tiny_overrides))[-1])["event"] == "diverged"
+    assert last["step"] == 1 and "task qqp" in last["reason"]
+    monkeypatch.setattr(trainer, "train_step", original)  # a resumed run has no such line
+    assert run_multitask.main(command(tiny_overrides, "training.eval_steps=1", "--resume")) == 0
+    assert "diverged" not in {event["event"] for event in events(run_dir(tiny_overrides))}
 
 
 def test_resume_with_another_config_names_the_keys(tiny_overrides, monkeypatch, capsys):
