@@ -21,7 +21,7 @@ from tests.support.source_tree import (
 # alarms, not walls: a file that is better whole says why in a comment `# Long: ...`
 LINES_OF_A_FILE = 400
 LONG = re.compile(r"^# Long: \S+ \S+", re.MULTILINE)
-LINES_OF_A_FUNCTION = 60
+LINES_OF_A_FUNCTION = 70
 PARAMETERS = 12
 POSITIONAL_ARGUMENTS = 4
 UNTYPED_DICTIONARIES = 60

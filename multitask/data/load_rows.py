@@ -4,6 +4,8 @@ Columns are selected by name. Labels are mapped and checked row by row. Rows wit
 dropped and counted.
 """
 
+# Long: reading labels and texts shares its checks and messages
+
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

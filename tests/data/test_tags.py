@@ -1,5 +1,7 @@
 """Rows of tagged words: how they are read, and where their words stand among the tokens."""
 
+# Long: one case per scheme and fault
+
 import json
 
 import numpy as np

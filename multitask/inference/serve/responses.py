@@ -1,5 +1,7 @@
 """Answer a request: the predictions of a loaded run for the texts of a row."""
 
+# Long: all answers of the page share the loaded run
+
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

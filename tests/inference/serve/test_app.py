@@ -1,5 +1,7 @@
 """The page without a browser: what it shows, what it refuses, and that it asks for nothing."""
 
+# Long: one page, one test per thing that it shows
+
 import os
 import re
 import shutil
