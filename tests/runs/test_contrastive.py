@@ -249,7 +249,10 @@ def test_commands_take_the_dev_rows_that_are_part_of_train(
         ("tasks.views.batch_size=1", "nothing to compare with"),
         ("encoder.freeze=true", "both views of a text are one vector"),
         ("tasks.views.head={name: contrastive, temperature: 0}", "must be positive"),
-        ("tasks.views.data.labels=[a, b]", "compares texts: it has no labels"),
+        (
+            "tasks.views.data.labels=[a, b]",
+            "the head predicts which texts go together: leave this out",
+        ),
         ("tasks.views.data.where={kinds: 1}", "did you mean 'kind'?"),
         ("tasks.views.data.dev=triplets.tsv", "it replaces `dev`"),
         ("tasks.views.metric=spearman", "has the metrics probability, accuracy"),
