@@ -288,11 +288,11 @@ def test_mlp_only_train_needs_an_mlp(contrastive_config):
     file = contrastive_config("single", "{name: contrastive, mlp_only_train: true}")
     with pytest.raises(UserError, match="`mlp_only_train` needs one: `mlp`"):
         prepared(file, "tasks.views.projection=null", "tasks.sts.projection=null")
-    with pytest.raises(UserError, match="takes views: it needs `input: single` or"):
+    with pytest.raises(UserError, match="needs `input: single` or"):
         prepared(
             contrastive_config("siamese"),
             "tasks.views.input=cross",
             "tasks.views.head.name=contrastive",
         )
-    with pytest.raises(UserError, match="takes a pair: it needs `input: siamese`"):
+    with pytest.raises(UserError, match="it needs `input: siamese`"):
         prepared(contrastive_config("triplet"), "tasks.views.head=cosine_regression")
