@@ -143,7 +143,7 @@ def test_two_different_texts_are_two_classes(head, tmp_path):
         ("binary", {"labels": ["a", "b", "c"]}, "data.labels: the head takes 2 classes, not 3"),
         ("number", {}, "needs `label_range: [low, high]`"),
         ("class", {"label_range": [0, 1]}, "tasks.t.data.label_range: the head predicts classes"),
-        ("binary", {"label_range": [0, 1]}, "the head predicts classes"),
+        ("binary", {"label_range": [0, 1]}, "the head predicts two classes"),
         ("class", {}, "column 'label' needs at least two labels and has: "),
         ("class", {"label": "gold"}, "no column 'gold'"),
         ("binary", {"ordered": True}, "tasks.t.data.ordered: the head takes no ordered classes"),

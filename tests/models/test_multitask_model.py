@@ -266,7 +266,7 @@ def test_autocast_stops_before_projection_and_head(make, task, pooling):
     linear = model.encoder.layers[1].feed_forward.down
     linear.register_forward_hook(lambda module, args, output: seen.update(encoder=output.dtype))
     scores = scores_of(model, task, batch(task))
-    loss = model.head(task).loss(scores, batch(task).labels)
+    loss = model.head(task).criterion(scores, batch(task).labels)
     assert seen["encoder"] == torch.bfloat16
     for name in ("projection", "head"):
         given, autocast = seen[name]

@@ -249,7 +249,10 @@ def test_commands_take_the_dev_rows_that_are_part_of_train(
         ("tasks.views.batch_size=1", "nothing to compare with"),
         ("encoder.freeze=true", "both views of a text are one vector"),
         ("tasks.views.head={name: contrastive, temperature: 0}", "must be positive"),
-        ("tasks.views.data.labels=[a, b]", "compares texts: it has no labels"),
+        (
+            "tasks.views.data.labels=[a, b]",
+            "the head predicts which texts go together: leave this out",
+        ),
         ("tasks.views.data.where={kinds: 1}", "did you mean 'kind'?"),
         ("tasks.views.data.dev=triplets.tsv", "it replaces `dev`"),
         ("tasks.views.metric=spearman", "has the metrics probability, accuracy"),
@@ -285,11 +288,11 @@ def test_mlp_only_train_needs_an_mlp(contrastive_config):
     file = contrastive_config("single", "{name: contrastive, mlp_only_train: true}")
     with pytest.raises(UserError, match="`mlp_only_train` needs one: `mlp`"):
         prepared(file, "tasks.views.projection=null", "tasks.sts.projection=null")
-    with pytest.raises(UserError, match="takes views: it needs `input: single` or"):
+    with pytest.raises(UserError, match="needs `input: single` or"):
         prepared(
             contrastive_config("siamese"),
             "tasks.views.input=cross",
             "tasks.views.head.name=contrastive",
         )
-    with pytest.raises(UserError, match="takes a pair: it needs `input: siamese`"):
+    with pytest.raises(UserError, match="it needs `input: siamese`"):
         prepared(contrastive_config("triplet"), "tasks.views.head=cosine_regression")

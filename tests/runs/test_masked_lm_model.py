@@ -290,7 +290,7 @@ def test_our_encoder_and_transformers_train_the_same_steps(overrides, tmp_path):
         ("tasks.mlm.data.texts_of=[mlm]", "expected a task that reads training rows"),
         ("tasks.mlm.data.texts_of=[]", "at least"),
         ("tasks.mlm.data.train=x.csv", "`texts_of` says whose rows these are"),
-        ("tasks.mlm.data.labels=[a, b]", "it has no labels"),
+        ("tasks.mlm.data.labels=[a, b]", "the head predicts masked tokens: leave this out"),
         ("tasks.mlm.metric=f1", "has the metrics accuracy, not 'f1'"),
         ("tasks.mlm.head.mask_share=1.5", "mask_share must be between 0 and 1"),
         ("tasks.mlm.head.whole_word=true", "did you mean 'whole_words'"),

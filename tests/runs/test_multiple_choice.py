@@ -272,7 +272,7 @@ def test_onnx_takes_the_tensors_of_transformers(run_dir, tmp_path, capsys):
     ("change", "message"),
     [
         ("tasks.ending.head=classification", "it needs `input: single` or `input: cross`"),
-        ("tasks.ending.data.labels=[a, b]", "chooses one of the endings of a row: it has no"),
+        ("tasks.ending.data.labels=[a, b]", "the head predicts which of several endings is right"),
         (
             "tasks.more={head: multiple_choice, input: choices, pooling: cls, max_length: 24, "
             "data: {same_rows_as: ending, choices: endings, label: label}}",

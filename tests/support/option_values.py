@@ -166,6 +166,7 @@ def context(kind: str) -> dict[str, Any]:
         "word_embedding": nn.Embedding(60, DIM),
         "norm_eps": 1e-12,
         "mlm_weights": None,
+        "autocast": None,
         "encoder": encoder,
         "sizes": Sizes(rows=dict.fromkeys(TASKS, 8), steps=dict.fromkeys(TASKS, 2)),
         "joint": False,

@@ -22,7 +22,7 @@ def plainly_trained(prepared, task):
         for index in torch.randperm(count, generator=rng).split(64) if epoch else ():
             batch = collate(splits["train"].tokens, index.numpy(), pad_id=0)
             labels = label_tensor(splits["train"].rows.gold[index.numpy()])
-            loss = model.head(task).loss(model(separate({task: batch}))[task], labels)
+            loss = model.head(task).criterion(model(separate({task: batch}))[task], labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -28,7 +28,9 @@ def test_cosines_are_those_of_autograd(make):
     parts = {"all": list(model.encoder.parameters()), **model.shared()}
     assert list(result) == list(parts)
     losses = {
-        task: model.head(task).loss(model(separate({task: batch(task)}))[task], batch(task).labels)
+        task: model.head(task).criterion(
+            model(separate({task: batch(task)}))[task], batch(task).labels
+        )
         for task in ("sst", "qqp")
     }
     for part, parameters in parts.items():

@@ -91,7 +91,7 @@ def test_a_sequence_without_tokens_is_an_error():
 def test_lengths_say_what_a_mask_says(lengths, more):
     mask = (torch.arange(max(lengths) + more) < torch.tensor(lengths)[:, None]).long()
     read, told = Packing(mask), Packing(mask, np.array(lengths))
-    for name in ("slots", "positions", "first", "starts"):
+    for name in ("slots", "positions", "first", "cu_seqlens"):
         assert torch.equal(getattr(read, name), getattr(told, name)), name
     assert read.shape == told.shape and read.squares == told.squares
 
