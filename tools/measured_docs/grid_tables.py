@@ -11,7 +11,6 @@ from multitask.reporting.comparison.significance import holm
 from multitask.reporting.comparison.verdicts import Compared, sentence
 from multitask.reporting.paper.layout import load_layout
 from multitask.reporting.paper.paper_files import paper_markdown
-from multitask.reporting.paper.paper_table import averages
 from multitask.reporting.table_formats import Table, markdown, number
 from tools.measured_docs.store import RESULTS, ROOT, StoredComparison, StoredPaper, source_line
 
@@ -110,16 +109,15 @@ def paired(name: str) -> str | None:
 
 
 def printed(name: str) -> str:
-    """Write what a paper prints, from the layout ``configs/NAME.yaml``, and its averages."""
+    """Write what a paper prints, from the layout ``configs/NAME.yaml``; nothing is computed."""
     layout = load_layout(ROOT / "configs" / f"{name}.yaml")
     keys = [key for key, row in layout.rows.items() if row.printed]
     columns = {
         column.title: [layout.rows[key].printed[place] for key in keys]
         for place, column in enumerate(layout.columns)
     }
-    for mean in averages(layout, {}) if layout.averages else []:
-        means = [mean["printed"][key] for key in keys]
-        columns[mean["title"]] = [None if value is None else round(value, 2) for value in means]
+    title = layout.averages if isinstance(layout.averages, str) else "average"
+    columns[title] = [layout.rows[key].average for key in keys]
     shown = {title: _as_printed(values) for title, values in columns.items() if any(values)}
     point = f"{layout.curve} = " if layout.curve else ""
     names = [point + (layout.rows[key].title or key) for key in keys]

@@ -9,6 +9,7 @@ from multitask.config.saved.report_model import RunReport
 # two groups with more than this ratio of a count are not trained alike
 ALIKE = 1.01
 TRAINED = {"updates": "updates", "trained_rows": "trained rows"}
+UNTRAINED = "only one was trained on the task"
 
 
 def updates(reports: Sequence[RunReport]) -> int | None:
@@ -44,8 +45,15 @@ def differ(counts: Sequence[int | None]) -> bool:
     return len(known) == len(counts) > 0 and max(known) > ALIKE * min(known)
 
 
-def shares(own: Mapping[str, Any], base: Mapping[str, Any]) -> str:
-    """Say in which counts of ``TRAINED`` two groups differ, as ``33 % of the updates``; or ""."""
+def unlike(own: Mapping[str, Any], base: Mapping[str, Any], *, untrained: bool = False) -> str:
+    """Say how the training of two groups differs, as ``33 % of the updates``; "" if it does not.
+
+    ``untrained``: only one of them was trained on the task that is compared.
+    """
+    return ", ".join(filter(None, [_shares(own, base), UNTRAINED if untrained else ""]))
+
+
+def _shares(own: Mapping[str, Any], base: Mapping[str, Any]) -> str:
     names: dict[str, list[str]] = {}  # by the share
     for key, name in TRAINED.items():
         count, other = own.get(key), base.get(key)

@@ -154,6 +154,9 @@ def _trained(config: Mapping[str, Any], reports: Sequence[RunReport]) -> Trained
         "trained_parameters": reports[0].trained_parameters,
         "updates": None if probe else amounts.updates(reports),
         "trained_rows": None if probe else amounts.trained_rows(config, reports),
+        "untrained": [
+            task for task, entry in reports[0].tasks.items() if not (probe or entry.turns.trained)
+        ],
     }
 
 

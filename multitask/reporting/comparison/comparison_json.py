@@ -53,6 +53,7 @@ class Trained(TypedDict):
     trained_parameters: int | None
     updates: NotRequired[int | None]
     trained_rows: NotRequired[int | None]
+    untrained: NotRequired[list[str]]  # tasks that were scored, and not trained on
 
 
 class ComparedGroup(Columns, Trained):

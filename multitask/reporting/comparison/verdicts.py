@@ -1,15 +1,16 @@
 # Tested by tests/tools/measured_docs/test_sentences.py
 """Say in words what the differences of a comparison show.
 
-A difference excludes 0 only if its p, after Holm's correction, is below ``SIGNIFICANT``. Every
-sentence has the interval. Without a p, as a side has one seed, there is no verdict.
+A difference excludes 0 only if its interval does and its p, after Holm's correction, is below
+``SIGNIFICANT``. Without a p, as a side has one seed, there is no verdict. A printed difference is
+compared only with one that excludes 0, of rows that were trained alike.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from multitask.reporting.comparison import score_tables
-from multitask.reporting.comparison.amounts import shares
+from multitask.reporting.comparison.amounts import unlike
 from multitask.reporting.comparison.comparison_json import Comparison, Difference
 from multitask.reporting.table_formats import interval, signed
 
@@ -22,11 +23,15 @@ AS_PRINTED, LARGER, SMALLER, OPPOSITE, CANNOT_TELL = (
     "opposite to what is printed",
     "cannot tell",
 )
-ONE_SEED, PRINTED_0 = "no verdict from one seed", "no verdict against a printed 0"
+ONE_SEED, PRINTED_0, UNEQUAL = (
+    "no verdict from one seed",
+    "no verdict against a printed 0",
+    "no verdict, as they were not trained alike",
+)
 # in the order of a sentence: each row has its interval, the rows share one, or have none
 CLEAR = (HIGHER, LOWER, AS_PRINTED, LARGER, SMALLER, OPPOSITE, EQUAL)
 OPEN = (CANNOT_TELL, NOT_SIGNIFICANT)
-NONE = (ONE_SEED, PRINTED_0)
+NONE = (ONE_SEED, PRINTED_0, UNEQUAL)
 # rows of one verdict that are named; more are counted
 NAMED = 6
 
@@ -39,7 +44,8 @@ class Compared:
         row: the name of the row.
         difference: its difference.
         printed: the paper's difference, in the same unit; None if there is none.
-        trained: how its training differs, as ``33 % of the updates``; "" if it does not.
+        trained: how its training differs, as ``33 % of the updates``; "" if it does not
+            (``unlike``).
     """
 
     row: str
@@ -49,38 +55,39 @@ class Compared:
 
 
 def significant(difference: Difference | None) -> bool:
-    """Return True if Holm's p is below ``SIGNIFICANT``."""
-    p = difference["p_holm"] if difference else None
-    return p is not None and p < SIGNIFICANT
+    """Return True if the interval is on one side of 0 and Holm's p is below ``SIGNIFICANT``."""
+    if not difference or difference["p_holm"] is None:
+        return False
+    return difference["p_holm"] < SIGNIFICANT and (difference["low"] > 0 or difference["high"] < 0)
 
 
-def verdict(
-    difference: Difference, printed: float | None = None, margin: float | None = None
-) -> str:
-    """Return the verdict about a difference: against ``printed`` if there is one, else against 0.
+def verdict(row: Compared, margin: float | None = None) -> str:
+    """Return the verdict about a difference: against the printed one if there is one, else 0.
 
-    Against 0 it is ``EQUAL`` if the interval is within ``margin`` on both sides of 0. A printed 0
-    has no verdict: every interval around it would agree. A margin says nothing against a printed
-    difference.
+    Against 0 it is ``EQUAL`` if the interval is within ``margin`` on both sides of 0. A margin says
+    nothing against a printed difference, and a printed 0 has no verdict: every interval around it
+    would agree.
     """
+    difference, printed = row.difference, row.printed
+    low, high = difference["low"], difference["high"]
     if difference["p_holm"] is None:
         return ONE_SEED
-    if printed is not None:
-        return _against(difference, printed) if printed else PRINTED_0
-    low, high = difference["low"], difference["high"]
-    if margin is not None and -margin <= low and high <= margin:
-        return EQUAL
+    if printed is None:
+        if margin is not None and -margin <= low and high <= margin:
+            return EQUAL
+        if not significant(difference):
+            return NOT_SIGNIFICANT
+        return HIGHER if low > 0 else LOWER
+    if printed == 0:
+        return PRINTED_0
+    if row.trained:
+        return UNEQUAL
     if not significant(difference):
-        return NOT_SIGNIFICANT
-    return HIGHER if difference["value"] > 0 else LOWER
-
-
-def _against(difference: Difference, printed: float) -> str:
-    low, high = difference["low"], difference["high"]
-    if low <= printed <= high:
-        return AS_PRINTED if significant(difference) else CANNOT_TELL
-    if significant(difference) and difference["value"] * printed < 0:
+        return CANNOT_TELL
+    if (low > 0) != (printed > 0):
         return OPPOSITE
+    if low <= printed <= high:
+        return AS_PRINTED
     return LARGER if (low > printed) == (printed > 0) else SMALLER
 
 
@@ -91,11 +98,18 @@ def comparison_verdicts(comparison: Comparison) -> list[str]:
     """
     groups = {group["name"]: group for group in comparison["groups"]}
     base = groups[comparison["baseline"]]
-    trained = {name: shares(group, base) for name, group in groups.items()}
     differences = score_tables.differences(comparison)
+    tasks = [*comparison["tasks"]]
+
+    def compared(row: str, place: int, difference: Difference) -> Compared:
+        of_column = set(tasks[place : place + 1] or tasks)  # the last column is their mean
+        apart = {*groups[row].get("untrained", [])} ^ {*base.get("untrained", [])}
+        trained = unlike(groups[row], base, untrained=bool(apart & of_column))
+        return Compared(row, difference, trained=trained)
+
     columns = {
         title: [
-            Compared(row, difference, trained=trained[row])
+            compared(row, place, difference)
             for row, line in differences.items()
             if (difference := line[place]) and difference["low"] is not None
         ]
@@ -107,7 +121,7 @@ def comparison_verdicts(comparison: Comparison) -> list[str]:
     ]:  # only this task counts, or no row differs
         del columns[mean]
     lines = column_sentences(base["name"], columns, margin=comparison.get("margin"))
-    return [*lines, *unequal_training(base["name"], trained)] if lines else []
+    return [*lines, *unequal_training(base["name"], columns)] if lines else []
 
 
 def column_sentences(
@@ -130,9 +144,24 @@ def column_sentences(
     return [f"Compared with {baseline}{end}", *lines]
 
 
-def unequal_training(baseline: str, trained: Mapping[str, str]) -> list[str]:
-    """List the rows that were trained longer or shorter than the baseline: one line, or none."""
-    rows = [f"{row} ({share})" for row, share in trained.items() if share]
+def unequal_training(baseline: str, columns: Mapping[str, Sequence[Compared]]) -> list[str]:
+    """List the rows that were not trained like the baseline: one line, or none.
+
+    A row whose training differs in some columns only has their titles.
+    """
+    ways: dict[str, dict[str, list[str]]] = {}
+    for column, compared in columns.items():
+        for row in compared:
+            ways.setdefault(row.row, {}).setdefault(row.trained, []).append(column)
+    trained = {
+        row: "; ".join(
+            way if len(of_row) == 1 else f"{way} for {', '.join(titles)}"
+            for way, titles in of_row.items()
+            if way
+        )
+        for row, of_row in ways.items()
+    }
+    rows = [f"{row} ({way})" for row, way in trained.items() if way]
     return [f"Not trained like {baseline}: {', '.join(rows)}."] if rows else []
 
 
@@ -143,7 +172,7 @@ def sentence(
     own = [row for row in rows if not of_the_baseline(row)]
     by_word: dict[str, list[Compared]] = {}
     for row in own:
-        by_word.setdefault(verdict(row.difference, row.printed, margin), []).append(row)
+        by_word.setdefault(verdict(row, margin), []).append(row)
     parts = []
     for word in (*CLEAR, *OPEN, *NONE):
         found = by_word.get(word)
@@ -188,7 +217,7 @@ def _detail(rows: Sequence[Compared], digits: int) -> str:
     name = f"{first.row} and {len(others)} with the same predictions" if others else first.row
     text = f"{name} {signed(difference['value'], digits)} {bounds}"
     remarks = [f"printed {signed(first.printed, digits)}"] if first.printed is not None else []
-    remarks += [f"at {first.trained}"] if first.trained else []
+    remarks += [first.trained] if first.trained else []
     return f"{text} ({', '.join(remarks)})" if remarks else text
 
 

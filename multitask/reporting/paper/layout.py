@@ -53,12 +53,15 @@ class Row(Strict):
     Attributes:
         title: the name in the table; default: the key.
         printed: the paper's values in percent, in the order of the columns.
+        average: the average that the paper prints, in percent. It is the mean of the columns if
+            ``averages`` is its name, else GLUE's.
         baseline: the row that this one is compared with; default: the layout's, and none for a row
             that another one names.
     """
 
     title: str | None = None
     printed: list[float | int | None] = []
+    average: float | None = None
     baseline: str | None = None
 
 

@@ -37,6 +37,7 @@ def training_of(run: Path, report: RunReport, task: str) -> Training:
         "encoder": config.get("encoder", {}).get("name"),
         "epochs": _epochs(config, trained),
         "all_rows": not (held or any(_is_cut(config, report, name) for name in trained)),
+        "untrained": not (report.probe or report.tasks[task].turns.trained),
     }
 
 

@@ -23,6 +23,7 @@ class Training(TypedDict):
     encoder: str | None
     epochs: float | None
     all_rows: bool  # `max_rows`, `dev_share` and `training.holdout` took none away
+    untrained: NotRequired[bool]  # the task was scored, and not trained on
 
 
 class PaperSetting(TypedDict):

@@ -14,7 +14,7 @@ from multitask.reporting.comparison.compare import Group, compare
 from multitask.reporting.comparison.comparison_json import Difference, Score
 from multitask.reporting.comparison.notes import run_notes, score_notes
 from multitask.reporting.comparison.times import median_of
-from multitask.reporting.paper.layout import Column, Layout
+from multitask.reporting.paper.layout import Column, Layout, Row
 from multitask.reporting.paper.our_setting import train_rows, trained_rows, training_of
 from multitask.reporting.paper.paper_json import (
     PaperAverage,
@@ -288,19 +288,20 @@ def averages(layout: Layout, cells: Mapping[str, list[PaperCell | None]]) -> lis
         if any(cell and cell["values"] for cell in line)
     }
 
-    def over(title: str, places: Sequence[int], tasks: Sequence[object]) -> PaperAverage:
-        theirs = {
-            name: [row.printed[i] for i in places] if row.printed else [None]
-            for name, row in layout.rows.items()
-        }
+    def over(
+        title: str, places: Sequence[int], tasks: Sequence[object], printed: bool
+    ) -> PaperAverage:
+        def theirs(row: Row) -> float | None:  # of printed values only where all are printed
+            if printed and row.average is not None:
+                return row.average
+            line = [row.printed[i] for i in places] if row.printed else [None]
+            return None if None in line else average(tasks, line)
+
         return {
             "title": title,
             "columns": [layout.columns[i].title for i in places],
             "values": {n: average(tasks, [line[i] for i in places]) for n, line in ours.items()},
-            # of printed values only where all of them are printed
-            "printed": {
-                n: None if None in line else average(tasks, line) for n, line in theirs.items()
-            },
+            "printed": {name: theirs(row) for name, row in layout.rows.items()},
         }
 
     counted = [i for i, column in enumerate(layout.columns) if column.averaged]
@@ -313,11 +314,13 @@ def averages(layout: Layout, cells: Mapping[str, list[PaperCell | None]]) -> lis
         title = f"{layout.averages} ({title})"
     columns = [layout.columns[i] for i in shared]
     tasks = [column.of or column.task for column in columns]
-    by_task = over(_official_title(columns), shared, tasks)
+    own_name = isinstance(layout.averages, str)  # the paper's average is the mean of the columns
+    by_task = over(_official_title(columns), shared, tasks, not own_name and shared == counted)
     same = means == shared and len(set(tasks)) == len(tasks)
+    of_columns = over(title, means, means, own_name and means == plain)
     if same and not by_task["title"].startswith("official"):
-        return [over(title, means, means)]
-    return [over(title, means, means), by_task]
+        return [of_columns]
+    return [of_columns, by_task]
 
 
 def _official_title(columns: Sequence[Column]) -> str:

@@ -2,9 +2,9 @@
 """Say in words what the differences of a paper's table show, next to the printed ones."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
-from multitask.reporting.comparison.amounts import shares
+from multitask.reporting.comparison.amounts import unlike
 from multitask.reporting.comparison.verdicts import (
     Compared,
     column_sentences,
@@ -12,7 +12,7 @@ from multitask.reporting.comparison.verdicts import (
     unequal_training,
     verdict,
 )
-from multitask.reporting.paper.paper_json import PaperRow, PaperTable, baseline_of
+from multitask.reporting.paper.paper_json import PaperCell, PaperRow, PaperTable, baseline_of
 
 
 def paper_verdicts(table: PaperTable) -> list[str]:
@@ -32,7 +32,7 @@ def paper_verdicts(table: PaperTable) -> list[str]:
         }
         title = _name(table, base["title"])
         sentences = column_sentences(title, columns, digits=2, margin=table.get("margin"))
-        lines += [*sentences, *unequal_training(title, _trained(columns))] if sentences else []
+        lines += [*sentences, *unequal_training(title, columns)] if sentences else []
         every += [row for rows in columns.values() for row in rows]
     return [*lines, *_counts(every)]
 
@@ -40,22 +40,6 @@ def paper_verdicts(table: PaperTable) -> list[str]:
 def _name(table: PaperTable, title: str) -> str:
     """Return a row's name; those of a curve are values of a key, such as ``k = 1``."""
     return f"{table['curve']} = {title}" if table["curve"] else title
-
-
-def _trained(columns: Mapping[str, Sequence[Compared]]) -> dict[str, str]:
-    """Return how the training of each row differs; with the columns, if it differs in some only."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for column, rows in columns.items():
-        for row in rows:
-            found.setdefault(row.row, {}).setdefault(row.trained, []).append(column)
-    return {
-        row: "; ".join(
-            share if len(ways) == 1 else f"{share} for {', '.join(titles)}"
-            for share, titles in ways.items()
-            if share
-        )
-        for row, ways in found.items()
-    }
 
 
 def _compared(table: PaperTable, base: PaperRow, place: int) -> Iterator[Compared]:
@@ -71,17 +55,20 @@ def _compared(table: PaperTable, base: PaperRow, place: int) -> Iterator[Compare
         printed, other = cell["printed"], against["printed"]
         # 55.32 - 53.59 is 1.73 in decimals, and 1.7300000000000004 in floats
         apart = None if printed is None or other is None else round(printed - other, 6)
-        yield Compared(_name(table, row["title"]), difference, apart, shares(cell, against))
+        trained = unlike(cell, against, untrained=_untrained(cell) != _untrained(against))
+        yield Compared(_name(table, row["title"]), difference, apart, trained)
+
+
+def _untrained(cell: PaperCell) -> bool:
+    training = cell.get("training")
+    return bool(training and training.get("untrained"))
 
 
 def _counts(rows: list[Compared]) -> list[str]:
     """Count the verdicts about printed differences: one line, or none."""
     against = [row for row in rows if row.printed is not None]
     counts = Counter(
-        "the baseline's predictions"
-        if of_the_baseline(row)
-        else verdict(row.difference, row.printed)
-        for row in against
+        "the baseline's predictions" if of_the_baseline(row) else verdict(row) for row in against
     )
     words = ", ".join(f"{count} {word}" for word, count in counts.most_common())
     differences = "difference" if len(against) == 1 else "differences"

@@ -38,9 +38,12 @@ def test_counts_differ_by_more_than_a_percent(counts, expected):
 
 def test_shares_name_the_counts_that_differ():
     base = {"updates": 300, "trained_rows": 900}
-    assert amounts.shares({"updates": 100, "trained_rows": 905}, base) == "33 % of the updates"
-    both = amounts.shares({"updates": 600, "trained_rows": 450}, base)
+    assert amounts.unlike({"updates": 100, "trained_rows": 905}, base) == "33 % of the updates"
+    both = amounts.unlike({"updates": 600, "trained_rows": 450}, base)
     assert both == "200 % of the updates, 50 % of the trained rows"
-    alike = amounts.shares({"updates": 600, "trained_rows": 1800}, base)
+    alike = amounts.unlike({"updates": 600, "trained_rows": 1800}, base)
     assert alike == "200 % of the updates and trained rows"
-    assert amounts.shares({}, base) == amounts.shares(base, base) == ""
+    untrained = amounts.unlike({"updates": 100}, base, untrained=True)
+    assert untrained.startswith("33 % of the updates, ")
+    assert amounts.unlike(base, base, untrained=True) and not amounts.unlike(base, base)
+    assert amounts.unlike({}, base) == amounts.unlike(base, base) == ""

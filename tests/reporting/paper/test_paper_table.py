@@ -37,6 +37,7 @@ GLUE = load_layout(ROOT / "configs" / "glue" / "table.yaml").columns
 )
 def test_the_mean_of_the_columns_is_what_maxpoolbert_prints(file, row, printed):
     layout = load_layout(ROOT / "configs" / "maxpoolbert" / f"{file}.yaml")
+    assert layout.rows[row].average == printed
     both = zip(layout.columns, layout.rows[row].printed, strict=True)
     values = [value for column, value in both if column.averaged is True]
     assert len(values) == 12 and None not in values
@@ -231,6 +232,18 @@ def test_averages_are_over_the_columns_that_every_row_has(runs):
         assert official["values"][row["name"]] == pytest.approx((sst + (para + f1) / 2) / 2)
     assert columns["printed"]["base"] == pytest.approx(60)
     assert official["printed"] == {"base": pytest.approx(57.5), "good": None}
+
+
+def test_the_printed_average_is_the_papers_where_it_is_over_all_of_its_columns(runs):
+    rows = {"base": {"printed": [50.0, 60.0, 70.0, 80.0], "average": 63.1}}
+    paper, official = made(runs, rows=rows, averages="GLUE avg.")["averages"]
+    assert paper["printed"] == {"base": 63.1} and official["printed"] == {"base": 57.5}
+    paper, official = made(runs, rows=rows)["averages"]
+    assert paper["printed"] == {"base": 60.0} and official["printed"] == {"base": 63.1}
+    columns = [*LAYOUT["columns"], {"title": "New", "task": "none", "metric": "f1"}]
+    rows["base"]["printed"].append(10.0)  # of the others only, as our runs lack this column
+    (paper, _) = made(runs, columns=columns, rows=rows, averages="GLUE avg.")["averages"]
+    assert paper["printed"] == {"base": 60.0}
 
 
 def test_a_column_of_the_official_average_alone_leaves_the_papers_as_it_is(runs):
