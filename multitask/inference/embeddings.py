@@ -20,7 +20,7 @@ from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scorer
 from multitask.models.multitask_model import MultiTaskModel, TaskModule
 from multitask.models.pretrained import load_encoder_and_tokenizer
-from multitask.reporting.sts_json import VectorFacts
+from multitask.reporting.sts_report import VectorFacts
 from multitask.tasks.metrics import joint_tasks
 from multitask.tasks.rows import Rows
 from multitask.utils.device import pick_device

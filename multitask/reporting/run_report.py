@@ -1,4 +1,4 @@
-"""The reports of a finished run, and its table for the terminal, from saved files.
+"""The reports of a finished run, its worst mistakes, and its table for the terminal.
 
 report.md and report.html show the same page. An undefined score (null in report.json) is shown as
 ``-``.
@@ -6,17 +6,55 @@ report.md and report.html show the same page. An undefined score (null in report
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from multitask.config.describe_config import TRAINED_HEADER, trained_with, training_line
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import Agreement, RunReport, TaskReport
-from multitask.reporting.figures.training_curves import draw_all
+from multitask.reporting.figures.curves import draw_all
 from multitask.reporting.html_page import write_html
-from multitask.reporting.mistakes import MISTAKES, mistakes
-from multitask.reporting.page import Code, Image, Lines, Page, Section, Tile, markdown_page
+from multitask.reporting.page import Code, Image, Lines, Page, Section, Text, Tile, markdown_page
 from multitask.reporting.table_formats import Table, duration, number, score
 from multitask.utils.errors import UserError, reading
+
+MISTAKES = 20
+TEXT_WIDTH = 200
+
+
+def mistakes(result: TaskReport, records: list[dict[str, Any]]) -> Table | Text:
+    """List the wrong dev predictions, the worst first; ``TaskType.mistake`` measures them.
+
+    ``records`` are saved predictions, whose keys depend on the task type.
+    """
+    kind, classes = task_type(result.label_type), result.classes or ()
+    labelled = [record for record in records if None not in (record["label"], record["prediction"])]
+    pairs = [(kind.mistake(record, classes), record) for record in labelled]
+    wrong = [(mistake, record) for mistake, record in pairs if mistake is not None]
+    if not wrong:
+        return Text("None.")
+    # an undefined confidence (a diverged model) comes last
+    wrong.sort(key=lambda pair: -1.0 if pair[0].size is None else pair[0].size, reverse=True)
+
+    titles = kind.shown_texts if len(wrong[0][1]["texts"]) > 1 else ("text",)
+    rows = [
+        (
+            record["id"],
+            *map(_shortened, record["texts"][: len(titles)]),
+            _shortened(mistake.gold),
+            _shortened(mistake.predicted),
+            score(mistake.size),
+        )
+        for mistake, record in wrong[:MISTAKES]
+    ]
+    return Table(("id", *titles, "gold", "predicted", kind.mistakes_by), rows)
+
+
+def _shortened(text: str) -> str:
+    """Put the text on one line and cut it at TEXT_WIDTH characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= TEXT_WIDTH else line[: TEXT_WIDTH - 1] + "…"
+
 
 SCORES_HEADER = ("task", "metric", "trained [95 % interval]", "frozen encoder", "trivial", "flag")
 TURNS_HEADER = ("task", "trained", "skipped", "stopped at step", "selected step")

@@ -26,7 +26,7 @@ class Binary(TaskType):
     gives = "{names}"
     selects = ("accuracy", "f1", "average_precision", "mcc")
     metrics = selects
-    figure = "multitask.reporting.figures.confusion_matrix:confusion"
+    figure = "multitask.reporting.figures.maps:confusion"
     figure_shows = "Confusion matrix of {task} on dev"
     has_classes = True
     scores_second = True

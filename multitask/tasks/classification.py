@@ -31,7 +31,7 @@ class Classification(TaskType):
     selects = ("accuracy", "macro_f1", "mcc")
     metrics = (*selects, "mae")
     of_ordered = ("mae",)
-    figure = "multitask.reporting.figures.confusion_matrix:confusion"
+    figure = "multitask.reporting.figures.maps:confusion"
     figure_shows = "Confusion matrix of {task} on dev"
     has_classes = True
 

@@ -29,7 +29,7 @@ class Regression(TaskType):
     selects = ("pearson", "spearman")
     metrics = (*selects, "mse")
     pipeline = "sentence-similarity"
-    figure = "multitask.reporting.figures.scatter:scatter"
+    figure = "multitask.reporting.figures.curves:scatter"
     figure_shows = "Predicted against gold numbers of {task} on dev"
     mistakes_by = "error"
     has_range = True

@@ -49,7 +49,7 @@ class TokenClassification(TaskType):
     selects = ("f1", "precision", "recall", "accuracy")
     metrics = selects
     pipeline = "token-classification"
-    figure = "multitask.reporting.figures.confusion_matrix:confusion"
+    figure = "multitask.reporting.figures.maps:confusion"
     figure_shows = "Confusion matrix of {task} on dev"
     counted = "words of dev"
     # entities in the gold tags, in the predicted tags, in both; words, words with the right tag

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from multitask.reporting.paper.layout import load_layout
-from multitask.reporting.paper.paper_table import paper_keys
+from multitask.reporting.layout import load_layout
+from multitask.reporting.paper_table import paper_keys
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
 from tools.measured_docs import grid_tables

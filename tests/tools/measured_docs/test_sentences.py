@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from multitask.reporting.comparison import verdicts
-from multitask.reporting.comparison.verdicts import (
+from multitask.reporting import verdicts
+from multitask.reporting.verdicts import (
     Compared,
     comparison_verdicts,
+    paper_verdicts,
     sentence,
     verdict,
 )
-from multitask.reporting.paper.paper_verdicts import paper_verdicts
 from tests.conftest import ROOT
 from tools.measured_docs import grid_tables
 from tools.measured_docs.pages import BLOCK, measured_pages
