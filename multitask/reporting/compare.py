@@ -58,15 +58,13 @@ def compare(
     baseline: str,
     *,
     axes: Sequence[Axis] = (),
-    metrics: Mapping[str, str] | None = None,
     margin: float | None = None,
     resamples: int = 2000,
 ) -> Comparison:
     """Compare each group with the group named ``baseline``; plain JSON values.
 
     The same input gives the same numbers. ``axes`` are those of a grid, each with its ``key``,
-    ``labels`` and ``values``. With ``metrics`` only these tasks are compared, each by the named
-    metric instead of the task's. Differences within ``margin`` are called equal.
+    ``labels`` and ``values``. Differences within ``margin`` are called equal.
 
     Raises:
         UserError: no such group, a run without a report, trials among other runs, or runs that
@@ -76,12 +74,12 @@ def compare(
     if baseline not in names:
         raise UserError(f"no group is called {baseline!r}{suggest(baseline, names)}")
     at = names.index(baseline)
-    reports = [_reports(group, metrics) for group in groups]
-    _check_trials([run for runs in reports for run in runs])
-    tasks, columns, counted = _columns(reports, resamples)
-    scored = {task: scored_groups(column, at) for task, column in columns.items()}
+    reports = load_reports(groups)
+    tasks, columns, counted = score_columns(reports, resamples)
+    baselines = [None if i == at else at for i in range(len(groups))]
+    scored = {task: scored_groups(column, baselines) for task, column in columns.items()}
     means = mean_column([columns[task] for task in counted])
-    overall = scored_groups(means, at) if counted else [None] * len(groups)
+    overall = scored_groups(means, baselines) if counted else [None] * len(groups)
     configs = [{**run_config(run), "probe": report.probe} for (run, report), *_ in reports]
     settings = differing_settings(configs)
     times = training_times([[report for _, report in runs] for runs in reports], at)
@@ -97,7 +95,7 @@ def compare(
             {
                 "name": group.name,
                 "runs": [str(run) for run, _ in runs],
-                "seeds": _seeds(runs),
+                "seeds": [report.seed for _, report in runs],
                 "point": group.point,
                 "settings": settings[i],
                 **_trained(configs[i], [report for _, report in runs]),
@@ -112,10 +110,7 @@ def compare(
     }
     comparison["transfer"] = transfer(comparison)
     comparison["marginals"] = marginals(comparison)
-    return _with_verdicts(without_nan(comparison))
-
-
-def _with_verdicts(comparison: Comparison) -> Comparison:
+    comparison = without_nan(comparison)
     return {**comparison, "verdicts": comparison_verdicts(comparison)}
 
 
@@ -132,30 +127,29 @@ def _trained(config: Mapping[str, Any], reports: Sequence[RunReport]) -> Trained
     }
 
 
-def _seeds(runs: Runs) -> list[int]:
-    return [report.seed for _, report in runs]
+def load_reports(groups: Sequence[Group], metrics: Mapping[str, str] | None = None) -> list[Runs]:
+    """Return the runs of each group with their reports, by seed.
 
-
-def _reports(group: Group, metrics: Mapping[str, str] | None) -> Runs:
-    """Return the runs of a group with their reports by seed; ``metrics`` as in ``compare``."""
-    runs = [(run, RunDirectory(run).load_report()) for run in group.runs]
-    first, tasks = runs[0][0], set(runs[0][1].tasks)
-    for run, report in runs[1:]:
-        if set(report.tasks) != tasks:
-            raise UserError(f"{first} and {run} are not seeds of one setting: their tasks differ")
-        if report.probe != runs[0][1].probe:
-            raise UserError(f"{first} and {run} are not seeds of one setting: one is a probe")
-    if metrics is not None:
-        runs = [(run, _measured_by(metrics, report)) for run, report in runs]
-    return sorted(runs, key=lambda run: run[1].seed)
-
-
-def _check_trials(runs: Runs) -> None:
-    """Raise UserError if some runs are trials and others are not."""
-    kinds = {report.trial: run for run, report in runs}
+    With ``metrics`` the reports have only these tasks, each by the named metric. Raises UserError
+    for runs of a group that differ in more than their seed, and for trials among other runs.
+    """
+    loaded = []
+    for group in groups:
+        runs = [(run, RunDirectory(run).load_report()) for run in group.runs]
+        (first, report), *others = runs
+        for run, other in others:
+            what = "one is a probe" if other.probe != report.probe else ""
+            what = "their tasks differ" if set(other.tasks) != set(report.tasks) else what
+            if what:
+                raise UserError(f"{first} and {run} are not seeds of one setting: {what}")
+        if metrics is not None:
+            runs = [(run, _measured_by(metrics, report)) for run, report in runs]
+        loaded.append(sorted(runs, key=lambda run: run[1].seed))
+    kinds = {report.trial: run for runs in loaded for run, report in runs}
     if len(kinds) > 1:
         message = "compare trials only with trials: leave one of the two out"
         raise UserError(f"{kinds[True]} is a trial (--try), {kinds[False]} is none: {message}")
+    return loaded
 
 
 def _measured_by(metrics: Mapping[str, str], report: RunReport) -> RunReport:
@@ -173,7 +167,7 @@ def _dev_rows(task: str, runs: Runs) -> list[ScoredRows]:
     ]
 
 
-def _columns(
+def score_columns(
     reports: list[Runs], resamples: int
 ) -> tuple[dict[str, ComparedTask], dict[str, Column], list[str]]:
     """Metric and rows of each task, its column, and the tasks that count for the mean."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
-from multitask.reporting.compare import compare
+from multitask.reporting.compare import load_reports, score_columns
 from multitask.reporting.layout import Column, Layout, Row
 from multitask.reporting.notes import (
     median_of,
@@ -20,18 +20,16 @@ from multitask.reporting.notes import (
     train_rows,
     training_of,
 )
-from multitask.reporting.read_runs import Group
+from multitask.reporting.read_runs import Group, run_config
 from multitask.reporting.sheet import (
     Difference,
     PaperAverage,
     PaperCell,
-    PaperColumn,
-    PaperRow,
-    PaperSetting,
     PaperTable,
     Score,
 )
-from multitask.reporting.verdicts import paper_verdicts
+from multitask.reporting.statistics import scored_groups
+from multitask.reporting.verdicts import paper_verdicts, updates
 from multitask.utils.errors import UserError, suggest
 from multitask.utils.files import without_nan
 
@@ -79,13 +77,7 @@ def paper_table(
     runs_of = [_of(column, layout, rows) for column in layout.columns]
     names = list(dict.fromkeys([*layout.rows, *chain(*runs_of)]))
     reports = {run: RunDirectory(run).load_report() for run in chain(*chain(*rows.values()))}
-    if not names:
-        start = layout.columns[0].cells
-        raise UserError(f"{layout.title}: no run is of a cell {start}-..., as the columns want")
-    baseline = layout.first_baseline(names)
-    if baseline not in names:
-        raise UserError(f"{layout.title}: baseline: no row {baseline!r}{suggest(baseline, names)}")
-    baselines = layout.baselines(names)
+    baseline, baselines = _baselines(layout, names)
     cells: dict[str, list[PaperCell | None]] = {name: [] for name in names}
     used: dict[Path, None] = {}
     undefined: list[str] = []
@@ -105,33 +97,40 @@ def paper_table(
             cells[name].append(cell and {**cell, "printed": printed})
     if not used:
         raise UserError(f"{layout.title}: {_why_no_run(runs_of, rows, reports)}")
+    titles = {name: _title(layout, name) for name in names}
+    made = layout.model_dump(include={"paper", "columns"})
     table: PaperTable = {
         "format": 1,
         "title": layout.title,
         "source": layout.source,
-        "paper": paper_keys(layout),
+        "paper": made["paper"],
         "statistic": layout.statistic,
         "baseline": baseline,
-        "baseline_title": _title(layout, baseline),
+        "baseline_title": titles[baseline],
         "margin": layout.margin,
         "curve": layout.curve,
         "resamples": resamples,
-        "columns": [_column_keys(column) for column in layout.columns],
-        "rows": [_row(layout, name, baselines[name], cells[name]) for name in names],
+        "columns": made["columns"],
+        "rows": [
+            {"name": n, "title": titles[n], "baseline": baselines[n], "cells": cells[n]}
+            for n in names
+        ],
         "averages": averages(layout, cells) if layout.averages else [],
         "notes": [*notes, *run_notes([(run, reports[run]) for run in used]), *undefined],
     }
-    return _with_verdicts(without_nan(table))
-
-
-def _row(
-    layout: Layout, name: str, baseline: str | None, cells: list[PaperCell | None]
-) -> PaperRow:
-    return {"name": name, "title": _title(layout, name), "baseline": baseline, "cells": cells}
-
-
-def _with_verdicts(table: PaperTable) -> PaperTable:
+    table = without_nan(table)
     return {**table, "verdicts": paper_verdicts(table)}
+
+
+def _baselines(layout: Layout, names: list[str]) -> tuple[str, dict[str, str | None]]:
+    """Return the baseline of rows that name none, and that of each row."""
+    if not names:
+        start = layout.columns[0].cells
+        raise UserError(f"{layout.title}: no run is of a cell {start}-..., as the columns want")
+    baseline = layout.first_baseline(names)
+    if baseline not in names:
+        raise UserError(f"{layout.title}: baseline: no row {baseline!r}{suggest(baseline, names)}")
+    return baseline, layout.baselines(names)
 
 
 def _why_no_run(runs_of: Sequence[Rows], rows: Rows, reports: Reports) -> str:
@@ -166,12 +165,7 @@ def _groups(column: Column, rows: Rows, reports: Reports) -> list[Group]:
             first, second = having[0][0], having[1][0]
             raise UserError(f"{name} has the task {column.task} twice: {first} and {second}")
         groups += [Group(name, list(runs)) for runs in having]
-    for group in groups:
-        first, *others = group.runs
-        for run in others:
-            if set(reports[run].tasks) != set(reports[first].tasks):
-                message = f"{first} and {run} are not seeds of one setting: their tasks differ"
-                raise UserError(message)
+    load_reports(groups)  # seeds of one setting
     for run in chain.from_iterable(group.runs for group in groups):
         entry = reports[run].tasks.get(column.task)
         if entry is None or column.metric not in entry.dev:
@@ -189,36 +183,21 @@ def _column(
     baselines: Mapping[str, str | None],
     resamples: int,
 ) -> dict[str, PaperCell]:
-    """Compare the rows; return the cell of each in percent: our statistic and its parts."""
-    against = {group.name: baselines[group.name] or group.name for group in groups}
-    compared = [group for group in groups if group.name in against.values()]
-    if len(compared) > 1:  # refused here if they are of other rows; the rest is compared with them
-        metrics = {column.task: column.metric}
-        compare(compared, compared[0].name, metrics=metrics, resamples=1)
-    cells: dict[str, PaperCell] = {}
-    for baseline in dict.fromkeys(against.values()):
-        alike = [group for group in groups if baseline in (group.name, against[group.name])]
-        found = _compared(column, alike, reports, statistic, baseline=baseline, resamples=resamples)
-        cells |= {name: cell for name, cell in found.items() if against[name] == baseline}
-    return {group.name: cells[group.name] for group in groups}
+    """Compare the rows; return the cell of each in percent: our statistic and its parts.
 
-
-def _compared(
-    column: Column,
-    groups: Sequence[Group],
-    reports: Reports,
-    statistic: str,
-    *,
-    baseline: str,
-    resamples: int,
-) -> dict[str, PaperCell]:
-    """Compare rows with one baseline; without differences where the column lacks it."""
-    task, present = column.task, baseline in [group.name for group in groups]
-    against = baseline if present else groups[0].name
-    made = compare(list(groups), against, metrics={task: column.metric}, resamples=resamples)
+    There is no difference to a baseline that the column lacks.
+    """
+    if not groups:
+        return {}
+    task, names = column.task, [group.name for group in groups]
+    against = [baselines[name] for name in names]
+    places = [names.index(name) if name in names else None for name in against]
+    loaded = load_reports(groups, {task: column.metric})
+    scored = scored_groups(score_columns(loaded, resamples)[1][task], places)
     cells: dict[str, PaperCell] = {}
-    for group, entry in zip(groups, made["groups"], strict=True):
-        score, runs = entry["tasks"][task], [reports[run] for run in group.runs]
+    for group, sorted_runs, score in zip(groups, loaded, without_nan(scored), strict=True):
+        runs = [reports[run] for run in group.runs]
+        run_config(group.runs[0])  # it warns of a config that was changed
         values = [_percent(value) for value in score["values"]]
         shown = {
             "mean": _percent(score["mean"]),
@@ -227,18 +206,18 @@ def _compared(
         }
         cells[group.name] = {
             "values": values,
-            "runs": entry["runs"],
-            "seeds": entry["seeds"],
+            "runs": [str(run) for run, _ in sorted_runs],
+            "seeds": [report.seed for _, report in sorted_runs],
             "mean": shown["mean"],
             "sd": shown["sd"],
             "low": _percent(score["low"]),
             "high": _percent(score["high"]),
             "median": shown["median"],
             "shown": shown[statistic],
-            "difference": _in_points(score["difference"]) if present else None,
+            "difference": _in_points(score["difference"]),
             "train_rows": train_rows(runs[0], task),
             "training": training_of(group.runs[0], runs[0], task),
-            "updates": entry.get("updates"),
+            "updates": None if runs[0].probe else updates(runs),
             "trained_rows": rows_trained_for(group.runs[0], runs, task),
             "epoch_seconds": median_of([run.epoch_seconds for run in runs]),
             "dev_seconds": median_of([run.dev_seconds.get(task) for run in runs]),
@@ -257,30 +236,6 @@ def _in_points(difference: Difference | None) -> Difference | None:
         "value": _percent(difference["value"]),
         "low": _percent(difference["low"]),
         "high": _percent(difference["high"]),
-    }
-
-
-def paper_keys(layout: Layout) -> PaperSetting | None:
-    """Return how the paper's runs were trained, as the table has it."""
-    paper = layout.paper
-    if paper is None:
-        return None
-    return {
-        "encoder": paper.encoder,
-        "rows": paper.rows,
-        "epochs": paper.epochs,
-        "seeds": paper.seeds,
-    }
-
-
-def _column_keys(column: Column) -> PaperColumn:
-    return {
-        "title": column.title,
-        "task": column.task,
-        "metric": column.metric,
-        "of": column.of,
-        "cells": column.cells,
-        "averaged": column.averaged,
     }
 
 

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from multitask.config import Config
 from multitask.config.describe_config import TRAINED_HEADER, trained_with, training_line
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
+from multitask.config.run_log import Event
 from multitask.config.saved.report_model import Agreement, RunReport, TaskReport
 from multitask.reporting.figures.curves import draw_all
 from multitask.reporting.html_page import write_html
@@ -80,18 +82,26 @@ def terminal_table(report: RunReport) -> str:
     return "\n".join([scores, "", *overall_lines(report), *flags])
 
 
-def write_reports(run_dir: Path) -> Path:
-    """Draw the figures, write ``report.md`` and ``report.html``; return the path of report.md."""
-    run, figures = RunDirectory(run_dir), draw_all(run_dir)
-    page = run_page(run_dir, figures)
+def write_reports(
+    run: RunDirectory,
+    report: RunReport | None = None,
+    events: list[Event] | None = None,
+    config: Config | None = None,
+) -> Path:
+    """Draw the figures, write ``report.md`` and ``report.html``; return the path of report.md.
+
+    What is not given is read from the run.
+    """
+    report, events = report or run.load_report(), events or run.load_events()
+    page = run_page(run, report, draw_all(run, report, events), config)
     write_html(page, run.html_page)
     return run.write_text(run.markdown_page, markdown_page(page))
 
 
-def run_page(run_dir: Path, figures: Mapping[Path, str]) -> Page:
-    """Build the report of a run from its saved files and what its figures show, by their paths."""
-    run = RunDirectory(run_dir)
-    report = run.load_report()
+def run_page(
+    run: RunDirectory, report: RunReport, figures: Mapping[Path, str], config: Config | None = None
+) -> Page:
+    """Build the report of a run from its predictions and what its figures show, by their paths."""
     remarks = overall_lines(report)
     if any(task.baselines.frozen is None for task in report.tasks.values()):
         why = "training.frozen_baseline is false, or the pooling has parameters"
@@ -100,7 +110,7 @@ def run_page(run_dir: Path, figures: Mapping[Path, str]) -> Page:
         Section("Dev scores", [score_table(report), Lines(remarks)]),
         Section("All metrics", [metric_table(report)]),
         Section("Figures", [Image(path, shows) for path, shows in figures.items()]),
-        *_set_up(run),
+        *_set_up(run, config),
         Section("Data", [data_table(report)]),
         Section("Turns", [_turns(report)]),
     ]
@@ -122,8 +132,8 @@ def run_page(run_dir: Path, figures: Mapping[Path, str]) -> Page:
         Section("Settings", [Code(report.command), where, Lines(run_settings(report))]),
     ]
     return Page(
-        folder=run_dir,
-        title=f"{'Trial' if report.trial else 'Run report'}: {run_dir.resolve().name}",
+        folder=run.path,
+        title=f"{'Trial' if report.trial else 'Run report'}: {run.path.resolve().name}",
         summary=_summary(report),
         sections=sections,
         tiles=_tiles(report),
@@ -131,10 +141,10 @@ def run_page(run_dir: Path, figures: Mapping[Path, str]) -> Page:
     )
 
 
-def _set_up(run: RunDirectory) -> list[Section]:
+def _set_up(run: RunDirectory, config: Config | None) -> list[Section]:
     """Show what was trained and how; nothing if the config has keys that no longer exist."""
     try:
-        config = run.load_config()
+        config = config or run.load_config()
     except UserError:
         return []
     table = Table(TRAINED_HEADER, trained_with(config))

@@ -235,21 +235,22 @@ def mean_column(columns: list[Column]) -> Column:
     return overall
 
 
-def scored_groups(column: Column, baseline: int) -> list[Scores | None]:
+def scored_groups(column: Column, baselines: Sequence[int | None]) -> list[Scores | None]:
     """Return each group's entry of one column; NaN for an undefined score.
 
-    A difference has a p only if both groups have several seeds: one seed says nothing about another
-    (docs/comparing.md measures how often its p would be wrong).
+    ``baselines`` are the places of the groups that they are compared with. A difference has a p
+    only if both groups have several seeds: one seed says nothing about another (docs/comparing.md
+    measures how often its p would be wrong). Holm's correction is over those with one baseline.
     """
     entries = [None if entry is None else _summary(*entry) for entry in column]
     best = best_of([e["mean"] for e in entries if e and math.isfinite(e["mean"])])
-    base, against = entries[baseline], column[baseline]
-    compared: list[tuple[Difference, Array]] = []
-    for each, entry in zip(entries, column, strict=True):
+    compared: dict[int, list[tuple[Difference, Array]]] = {}
+    for each, entry, at in zip(entries, column, baselines, strict=True):
         if each is None or entry is None:
             continue
         each["best"], each["difference"] = each["mean"] == best, None
-        if each is base or base is None or against is None:
+        base, against = (None, None) if at is None else (entries[at], column[at])
+        if at is None or base is None or against is None:
             continue
         value = each["mean"] - base["mean"]
         if math.isfinite(value):
@@ -259,10 +260,11 @@ def scored_groups(column: Column, baseline: int) -> list[Scores | None]:
             p = p_value(differences) if several else math.nan
             difference: Difference = {"value": value, "low": low, "high": high, "p": p}
             each["difference"] = difference
-            compared.append((difference, differences))
-    ps = corrected([samples for _, samples in compared], [each["p"] for each, _ in compared])
-    for (difference, _), p in zip(compared, ps, strict=True):
-        difference["p_holm"] = p
+            compared.setdefault(at, []).append((difference, differences))
+    for pairs in compared.values():
+        ps = corrected([samples for _, samples in pairs], [each["p"] for each, _ in pairs])
+        for (difference, _), p in zip(pairs, ps, strict=True):
+            difference["p_holm"] = p
     return entries
 
 

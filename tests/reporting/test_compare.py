@@ -242,7 +242,7 @@ def test_a_task_that_is_only_evaluated_may_stand_alone_and_has_no_mean(tmp_path)
         report["tasks"]["sts"]["evaluate_only"] = True
         (tmp_path / name / "report.json").write_text(json.dumps(report))
     groups = [Group(name, [tmp_path / name]) for name in ("a", "b")]
-    comparison = compare(groups, "a", metrics={"sts": "pearson"}, resamples=20)
+    comparison = compare(groups, "a", resamples=20)
     assert [group["overall"] for group in comparison["groups"]] == [None, None]
     assert comparison["groups"][1]["tasks"]["sts"]["difference"] is not None
     assert write_comparison(tmp_path / "out", comparison)
@@ -268,7 +268,7 @@ def test_probes_are_marked_and_never_seeds_of_trained_runs(tmp_path):
 
 def test_nan_resamples_are_left_out():
     samples = np.array([0.1, math.nan, 0.3])
-    base, other = scored_groups([([0.1, 0.1], np.zeros(3)), ([0.3, 0.3], samples)], 0)
+    base, other = scored_groups([([0.1, 0.1], np.zeros(3)), ([0.3, 0.3], samples)], [None, 0])
     assert other["difference"]["low"] == pytest.approx(np.percentile([0.1, 0.3], 2.5))
     assert other["difference"]["p"] == pytest.approx(2 / 3)
     assert base["difference"] is None

@@ -25,7 +25,7 @@ def run(tmp_path_factory):
     """The fabricated run's folder, its report and its report.md."""
     folder = tmp_path_factory.mktemp("runs") / "a_run"
     report = write_run(folder)
-    path = write_reports(folder)
+    path = write_reports(RunDirectory(folder))
     assert path == folder / "report.md"
     return folder, report, path.read_text(encoding="utf-8")
 
@@ -130,7 +130,7 @@ def test_gradient_conflict_is_shown_where_it_was_measured(run, tmp_path):
     report = write_run(folder)
     result = {"sst-para": {"measured": 1200, "mean": -0.0123, "below_0": 0.625}}
     (folder / "report.json").write_text(json.dumps(report | {"conflict": result}))
-    text = write_reports(folder).read_text(encoding="utf-8")
+    text = write_reports(RunDirectory(folder)).read_text(encoding="utf-8")
     table = rows(section(text, "## Gradient conflict"))
     assert table == [["sst-para", "1,200", "-0.012", "62 %"]]
 
@@ -142,7 +142,9 @@ def test_the_set_up_says_what_was_trained(tmp_path):
     sts = {"pooling": {"name": "hire", "dropout": 0.2}, "adapter": "pal", "head_lr": 1e-4}
     config["tasks"]["sts"] |= sts | {"smart": {"weight": 3, "norm": "l2"}}
     (tmp_path / "run" / "config.yaml").write_text(yaml.safe_dump(config))
-    result = section(write_reports(tmp_path / "run").read_text(encoding="utf-8"), "## Set-up")
+    result = section(
+        write_reports(RunDirectory(tmp_path / "run")).read_text(encoding="utf-8"), "## Set-up"
+    )
     table = {row[0]: row[1:] for row in rows(result)}
     assert set(table) == {"sst", "para", "sts"}
     shown = table["sts"]
@@ -151,7 +153,9 @@ def test_the_set_up_says_what_was_trained(tmp_path):
     assert table["sst"][6:] == ["-", "16", "0.01"]
     assert "7 epochs; encoder's rate" in result and "; proportional, alternate" in result
     (tmp_path / "run" / "config.yaml").write_text("older: true\n")  # than the keys of now
-    assert "## Set-up" not in write_reports(tmp_path / "run").read_text(encoding="utf-8")
+    assert "## Set-up" not in write_reports(RunDirectory(tmp_path / "run")).read_text(
+        encoding="utf-8"
+    )
 
 
 def test_settings_repeat_the_run(run):

@@ -34,14 +34,12 @@ SCHEDULE_BINS = 120
 ROW_FILL = 0.8
 
 
-def draw_all(run_dir: Path) -> dict[Path, str]:
-    """Write every figure of the run into ``run_dir/figures``; return what each path shows.
+def draw_all(run: RunDirectory, report: RunReport, events: list[Event]) -> dict[Path, str]:
+    """Write every figure of the run into its ``figures``; return what each path shows.
 
     These are the curves, a figure of the dev predictions per task, the schedule and, if measured,
     the gradient conflict and the space of the sentence vectors.
     """
-    run = RunDirectory(run_dir)
-    report, events = run.load_report(), run.load_events()
     drawn = {"curves": (_curves(report, events), CURVES_SHOW)}
     for task, result in report.tasks.items():
         kind = task_type(result.label_type)

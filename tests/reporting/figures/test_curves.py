@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from multitask.config.run_directory import load_lines
+from multitask.config.run_directory import RunDirectory, load_lines
 from multitask.config.saved.report_model import TaskReport
 from multitask.reporting.figures import curves, maps, style
 from multitask.reporting.figures.curves import (
@@ -28,6 +28,12 @@ from multitask.tasks.sts_names import NAMES
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
 from tests.support.run_files import full_report, task_entry
+
+
+def drawn(directory: Path) -> dict[Path, str]:
+    run = RunDirectory(directory)
+    return curves.draw_all(run, run.load_report(), run.load_events())
+
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
 
@@ -46,7 +52,7 @@ def panels(figure):
 
 def test_all_figures_are_written_and_decode(tmp_path):
     write_run(tmp_path)
-    paths = curves.draw_all(tmp_path)
+    paths = drawn(tmp_path)
     assert [path.relative_to(tmp_path).as_posix() for path in paths] == [
         "figures/curves.png",
         "figures/confusion_sst.png",
@@ -66,7 +72,9 @@ def test_a_second_drawing_replaces_the_first_and_needs_neither_pyplot_nor_torch(
     (tmp_path / "figures" / "curves.png").write_text("old")
     code = (
         "import pathlib, sys; from multitask.reporting.figures.curves import draw_all;"
-        "draw_all(pathlib.Path(sys.argv[1]));"
+        "from multitask.config.run_directory import RunDirectory;"
+        "run = RunDirectory(pathlib.Path(sys.argv[1]));"
+        "draw_all(run, run.load_report(), run.load_events());"
         "assert not {'torch', 'matplotlib.pyplot'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
@@ -206,7 +214,7 @@ def test_smoothing_is_a_mean_that_skips_nan():
 def test_a_run_without_events_still_draws(tmp_path):
     one_task(tmp_path)
     (tmp_path / "metrics.jsonl").write_text("")
-    assert len(curves.draw_all(tmp_path)) == 3
+    assert len(drawn(tmp_path)) == 3
 
 
 @pytest.mark.parametrize("size", [1, 13, 31])

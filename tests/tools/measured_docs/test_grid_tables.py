@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from multitask.reporting.layout import load_layout
-from multitask.reporting.paper_table import paper_keys
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
 from tools.measured_docs import grid_tables
@@ -65,7 +64,7 @@ def test_a_stored_table_has_the_printed_values_of_its_layout(path):
     table = json.loads(path.read_text())["table"]
     (file,) = CONFIGS.rglob(path.with_suffix(".yaml").name)
     layout = load_layout(file)
-    assert table["paper"] == paper_keys(layout)
+    assert table["paper"] == layout.model_dump()["paper"]
     for row in table["rows"]:
         wanted = layout.rows[row["name"]].printed if row["name"] in layout.rows else []
         printed = [cell and cell["printed"] for cell in row["cells"]]
