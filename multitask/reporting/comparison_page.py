@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from multitask.reporting import sheet_tables
 from multitask.reporting.compare import axis_labels, long_axes
 from multitask.reporting.figures.dots import MAX_CURVES, curve_groups, heatmap_files
 from multitask.reporting.page import Image, Lines, Page, Section, Text, Tile
@@ -20,25 +21,6 @@ from multitask.reporting.sheet import (
     entries,
     rows_only,
     several_seeds,
-)
-from multitask.reporting.sheet_tables import (
-    GAIN_TITLE,
-    HOLDOUT_TITLE,
-    MATRIX_TITLE,
-    ONE_SEED,
-    SCORES_TITLE,
-    TIME_TITLE,
-    best_cells,
-    difference_cell,
-    difference_parts,
-    difference_title,
-    explanations,
-    gain_table,
-    holdout_table,
-    matrix_table,
-    score_cell,
-    score_table,
-    time_table,
 )
 from multitask.reporting.table_formats import Table
 from multitask.reporting.verdicts import SIGNIFICANT, significant
@@ -63,16 +45,16 @@ def comparison_page(directory: Path, comparison: Comparison) -> Page:
     alt = "Scores of each group by task: one dot a seed, the mean and its interval"
     figure = Image(directory / "figure.png", alt)
     sections = [
-        Section(SCORES_TITLE, [score_table(comparison), figure]),
-        *_section(HOLDOUT_TITLE, holdout_table(comparison), "Holdout"),
+        Section(sheet_tables.SCORES_TITLE, [sheet_tables.score_table(comparison), figure]),
+        *_section(sheet_tables.HOLDOUT_TITLE, sheet_tables.holdout_table(comparison), "Holdout"),
         *_differences(comparison),
-        *_section(TIME_TITLE, time_table(comparison), "Training time"),
+        *_section(sheet_tables.TIME_TITLE, sheet_tables.time_table(comparison), "Training time"),
         *([Section("Notes", [Lines(notes)], alert=True)] if notes else []),
         *_section("Settings in which the groups differ", settings_table(groups), "Settings"),
         *_grid_sections(directory, comparison),
         *_curves(directory, comparison),
         *_transfer(comparison),
-        Section("How to read this", [Lines(explanations(comparison))]),
+        Section("How to read this", [Lines(sheet_tables.explanations(comparison))]),
         Section("Runs", parts=[Section("Their directories", [_runs(groups)], folded=True)]),
     ]
     return Page(
@@ -118,16 +100,16 @@ def _summary(comparison: Comparison) -> str:
         return text
     best = _best(scores)
     where = "Best on the held-out rows" if held_out else "Best mean over the tasks"
-    text += f' {where}: "{best}" with {score_cell(scores[best])}'
+    text += f' {where}: "{best}" with {sheet_tables.score_cell(scores[best])}'
     if best == baseline:
         text += ", the baseline"
     elif best in overall and baseline in overall:
-        dev = f" {score_cell(overall[best])} on dev;" if held_out else ""
-        difference = difference_cell(overall[best]["difference"])
-        base = score_cell(overall[baseline])
+        dev = f" {sheet_tables.score_cell(overall[best])} on dev;" if held_out else ""
+        difference = sheet_tables.difference_cell(overall[best]["difference"])
+        base = sheet_tables.score_cell(overall[baseline])
         text += f";{dev} the baseline has {base} (difference {difference})"
     if not several_seeds(scores.values()):
-        text += f"; {ONE_SEED}"
+        text += f"; {sheet_tables.ONE_SEED}"
     return f"{text}."
 
 
@@ -168,7 +150,7 @@ def _tile(
         references["baseline"] = entries[baseline]["mean"]
         difference = entry["difference"]
         if difference and rows_only(difference):
-            flags.append(ONE_SEED)
+            flags.append(sheet_tables.ONE_SEED)
         elif not (significant(difference) and difference and difference["value"] > 0):
             flags.append("not clearly better than the baseline")
     return Tile(title, who, entry["mean"], entry["low"], entry["high"], references, flags)
@@ -188,7 +170,7 @@ def _differences(comparison: Comparison) -> list[Section]:
     }
     table = Table(("group", *columns(comparison)), rows, frozenset(marked))
     text = [] if not marked else [Text(f"Bold: p below {SIGNIFICANT}.")]
-    title = difference_title(comparison)
+    title = sheet_tables.difference_title(comparison)
     verdicts = Lines(comparison.get("verdicts", []))
     return [Section(title, [*text, table, verdicts], label="Differences")]
 
@@ -196,7 +178,7 @@ def _differences(comparison: Comparison) -> list[Section]:
 def _two_lines(difference: Difference | None) -> str:
     if difference is None:
         return "-"
-    value, interval, p = difference_parts(difference)
+    value, interval, p = sheet_tables.difference_parts(difference)
     return f"{value} {p}\n{interval}"
 
 
@@ -257,9 +239,9 @@ def marginal_table(comparison: Comparison, axis: Axis) -> Table:
     for line, scores in zip(lines, means, strict=True):
         counts = sorted({entry["cells"] for entry in scores if entry})
         cells = " to ".join(map(str, dict.fromkeys((*counts[:1], *counts[-1:]))))
-        rows.append([labels[line["label"]], cells, *map(score_cell, scores)])
+        rows.append([labels[line["label"]], cells, *map(sheet_tables.score_cell, scores)])
     header = ("value", "cells", *columns(comparison))
-    return Table(header, rows, best_cells(means, 2))
+    return Table(header, rows, sheet_tables.best_cells(means, 2))
 
 
 def _curves(directory: Path, comparison: Comparison) -> list[Section]:
@@ -281,8 +263,8 @@ def _curves(directory: Path, comparison: Comparison) -> list[Section]:
 
 def _transfer(comparison: Comparison) -> list[Section]:
     parts = [
-        *_section(GAIN_TITLE, gain_table(comparison)),
-        *_section(MATRIX_TITLE, matrix_table(comparison)),
+        *_section(sheet_tables.GAIN_TITLE, sheet_tables.gain_table(comparison)),
+        *_section(sheet_tables.MATRIX_TITLE, sheet_tables.matrix_table(comparison)),
     ]
     return [Section("Transfer between tasks", parts=parts, label="Transfer")] if parts else []
 

@@ -249,13 +249,13 @@ def _by_column(table: PaperTable, way: Way) -> str:
         values = [value for cell in cells if (value := way(cell)) is not None]
         if values:  # a task's second metric is of the same runs
             of_task = (column["task"], column["cells"])
-            shown.setdefault(of_task, (column["title"], _listed_our_setting(values)))
+            shown.setdefault(of_task, (column["title"], _distinct(values)))
     if len({text for _, text in shown.values()}) == 1:
         return next(iter(shown.values()))[1]
     return ", ".join(f"{title} {text}" for title, text in shown.values())
 
 
-def _listed_our_setting(values: Sequence[object]) -> str:
+def _distinct(values: Sequence[object]) -> str:
     distinct = list(dict.fromkeys(values))
     if len(distinct) <= 2:
         return " or ".join(map(_number, distinct))

@@ -168,7 +168,7 @@ def run(tmp_path_factory) -> Path:
     return run
 
 
-def notes_our_setting(run: Path, **paper: object) -> str:
+def notes_of(run: Path, **paper: object) -> str:
     layout = Layout.model_validate({**LAYOUT, "paper": paper})
     table = paper_table(layout, {"base": [[run]]}, resamples=20)
     return sheet_tables.paper_markdown(table)
@@ -176,9 +176,7 @@ def notes_our_setting(run: Path, **paper: object) -> str:
 
 def test_encoder_rows_updates_and_seeds_of_ours_are_named(run):
     report = json.loads((run / "report.json").read_text())
-    (line,) = [
-        line for line in notes_our_setting(run).splitlines() if line.startswith("- Our runs:")
-    ]
+    (line,) = [line for line in notes_of(run).splitlines() if line.startswith("- Our runs:")]
     rows = report["tasks"]["sst"]["data"]["train"]["rows"]
     assert f"encoder packaged-minilm; training rows {rows:,}; epochs 4; " in line
     assert f"updates {report['steps']['done']:,}; seeds 1." in line
@@ -199,7 +197,7 @@ def test_encoder_rows_updates_and_seeds_of_ours_are_named(run):
     ],
 )
 def test_a_warning_says_where_the_paper_has_another_setting(paper, said, run):
-    warnings = [line for line in notes_our_setting(run, **paper).splitlines() if "Warning" in line]
+    warnings = [line for line in notes_of(run, **paper).splitlines() if "Warning" in line]
     wanted = f"- Warning: the paper has another setting than ours: {said}."
     assert warnings == ([wanted] if said else [])
 
@@ -292,7 +290,7 @@ ROWS = 8544  # of train, as the report says
 def test_rows_are_all_if_no_key_took_some_away(tasks, config, every, tmp_path):
     run = run_with(tmp_path / "base-1", tasks, **config)
     assert setting_of(run, "sst")["all_rows"] is every
-    warned = "the paper has another setting than ours: training rows all." in notes_our_setting(
+    warned = "the paper has another setting than ours: training rows all." in notes_of(
         run, rows="all"
     )
     assert warned is not every

@@ -202,7 +202,7 @@ ROWS = 60
 
 
 @pytest.fixture
-def run_saved_predictions(tmp_path):
+def copied_run(tmp_path):
     write_run(tmp_path / "a", rows=ROWS, seed=1)
     return tmp_path / "a"
 
@@ -213,57 +213,56 @@ def other(tmp_path):
     return tmp_path / "b"
 
 
-def dev_rows(run_saved_predictions, task="sst"):
+def dev_rows(copied_run, task="sst"):
     """The dev rows of a task as the run's report has it."""
     return load_split(
-        run_saved_predictions,
+        copied_run,
         task,
         "dev",
-        RunDirectory(run_saved_predictions).load_report().tasks[task],
+        RunDirectory(copied_run).load_report().tasks[task],
     )
 
 
 @pytest.mark.parametrize(("task", "metric"), [("sst", "accuracy"), ("sts", "pearson")])
-def test_the_rows_give_the_reported_score(task, metric, run_saved_predictions):
-    result = dev_rows(run_saved_predictions, task)
-    reported = RunDirectory(run_saved_predictions).load_report().tasks[task].dev[metric]
+def test_the_rows_give_the_reported_score(task, metric, copied_run):
+    result = dev_rows(copied_run, task)
+    reported = RunDirectory(copied_run).load_report().tasks[task].dev[metric]
     assert (result.metric, len(result.rows)) == (metric, ROWS)
     assert result.value() == pytest.approx(reported)
-    saved = load_lines(run_saved_predictions / "predictions" / f"{task}.dev.jsonl")
+    saved = load_lines(copied_run / "predictions" / f"{task}.dev.jsonl")
     assert result.rows.ids == [record["id"] for record in saved]
 
 
-def test_test_rows_without_labels_have_no_score_and_are_read(run_saved_predictions):
-    file = RunDirectory(run_saved_predictions).predictions_of("sst", "test")
+def test_test_rows_without_labels_have_no_score_and_are_read(copied_run):
+    file = RunDirectory(copied_run).predictions_of("sst", "test")
     records = [
-        r | {"label": None}
-        for r in load_lines(run_saved_predictions / "predictions" / "sst.dev.jsonl")
+        r | {"label": None} for r in load_lines(copied_run / "predictions" / "sst.dev.jsonl")
     ]
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
-    result = RunDirectory(run_saved_predictions).load_report().tasks["sst"]
-    outcome = load_split(run_saved_predictions, "sst", "test", result)
+    result = RunDirectory(copied_run).load_report().tasks["sst"]
+    outcome = load_split(copied_run, "sst", "test", result)
     assert outcome.rows.labels is None and len(outcome.rows) == ROWS
 
 
-def test_dev_rows_that_are_cut_short_are_refused(run_saved_predictions):
+def test_dev_rows_that_are_cut_short_are_refused(copied_run):
     """Of half the rows, the score may still be the same."""
-    rewritten(run_saved_predictions, "sst", lambda i, r: r if i < 50 else None)
-    edited(run_saved_predictions, lambda r: r["tasks"]["sst"]["dev"].update(accuracy=None))
+    rewritten(copied_run, "sst", lambda i, r: r if i < 50 else None)
+    edited(copied_run, lambda r: r["tasks"]["sst"]["dev"].update(accuracy=None))
     with pytest.raises(UserError, match=r"sst\.dev\.jsonl has 50 rows, but report\.json says 60"):
-        dev_rows(run_saved_predictions)
+        dev_rows(copied_run)
 
 
-def test_predictions_that_do_not_belong_to_the_report_are_refused(run_saved_predictions):
-    file = run_saved_predictions / "predictions" / "sst.dev.jsonl"
-    rewritten(run_saved_predictions, "sst", lambda i, r: r | {"prediction": 0})
+def test_predictions_that_do_not_belong_to_the_report_are_refused(copied_run):
+    file = copied_run / "predictions" / "sst.dev.jsonl"
+    rewritten(copied_run, "sst", lambda i, r: r | {"prediction": 0})
     with pytest.raises(UserError, match=r"sst\.dev\.jsonl gives accuracy .* but report\.json says"):
-        dev_rows(run_saved_predictions)
+        dev_rows(copied_run)
     file.write_text(file.read_text()[:-30])
     with pytest.raises(UserError, match=r"sst\.dev\.jsonl: damaged or incomplete.*predict"):
-        dev_rows(run_saved_predictions)
+        dev_rows(copied_run)
     file.unlink()
     with pytest.raises(UserError, match=r"sst\.dev\.jsonl does not exist"):
-        dev_rows(run_saved_predictions)
+        dev_rows(copied_run)
 
 
 @pytest.mark.parametrize(
@@ -274,23 +273,23 @@ def test_predictions_that_do_not_belong_to_the_report_are_refused(run_saved_pred
         (lambda i, r: None if i == 0 else r, "60 against 59"),
     ],
 )
-def test_other_dev_rows_cannot_be_paired(change, words, run_saved_predictions, other):
+def test_other_dev_rows_cannot_be_paired(change, words, copied_run, other):
     rewritten(other, "sst", change)
     edited(other, lambda r: r["tasks"]["sst"]["dev"].update(accuracy=None, rows=None))
     with pytest.raises(UserError, match=words) as error:
-        check_same_rows("sst", dev_rows(run_saved_predictions), dev_rows(other))
-    for part in ("sst: ", str(run_saved_predictions), str(other)):
+        check_same_rows("sst", dev_rows(copied_run), dev_rows(other))
+    for part in ("sst: ", str(copied_run), str(other)):
         assert part in str(error.value)
 
 
-def test_other_metrics_cannot_stand_in_one_column(run_saved_predictions, other):
+def test_other_metrics_cannot_stand_in_one_column(copied_run, other):
     edited(other, lambda r: r["tasks"]["para"].update(metric="f1"))
     with pytest.raises(UserError, match="accuracy of binary labels against f1 of binary labels"):
-        check_same_rows("para", dev_rows(run_saved_predictions, "para"), dev_rows(other, "para"))
+        check_same_rows("para", dev_rows(copied_run, "para"), dev_rows(other, "para"))
 
 
-def test_runs_are_resampled_together(run_saved_predictions, other):
-    both = [dev_rows(run_saved_predictions), dev_rows(other)]
+def test_runs_are_resampled_together(copied_run, other):
+    both = [dev_rows(copied_run), dev_rows(other)]
     result = resampled_metric("sst", both, 7)
     assert result.shape == (7, 2)
     np.testing.assert_array_equal(result, resampled_metric("sst", both, 7))

@@ -215,21 +215,21 @@ def test_reports_need_no_torch():
 
 
 @pytest.fixture(scope="module")
-def run_mistakes(tmp_path_factory):
+def scored_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
     write_run(folder, noise=0.4)
     return RunDirectory(folder)
 
 
-def table_of(run_mistakes, task):
+def table_of(scored_run, task):
     """The table of a task's mistakes, and the records that it is made from."""
-    records = run_mistakes.load_predictions(task, "dev")
-    return mistakes(run_mistakes.load_report().tasks[task], records), records
+    records = scored_run.load_predictions(task, "dev")
+    return mistakes(scored_run.load_report().tasks[task], records), records
 
 
 @pytest.mark.parametrize("task", ["sst", "para"])
-def test_the_mistakes_are_the_wrong_rows_of_highest_probability(run_mistakes, task):
-    table, records = table_of(run_mistakes, task)
+def test_the_mistakes_are_the_wrong_rows_of_highest_probability(scored_run, task):
+    table, records = table_of(scored_run, task)
     wrong = {}
     for record in records:
         if record["prediction"] != record["label"]:
@@ -248,8 +248,8 @@ def test_the_mistakes_are_the_wrong_rows_of_highest_probability(run_mistakes, ta
         assert list(row[-3:-1]) == list(named)
 
 
-def test_the_mistakes_of_numbers_are_the_largest_errors(run_mistakes):
-    table, records = table_of(run_mistakes, "sts")
+def test_the_mistakes_of_numbers_are_the_largest_errors(scored_run):
+    table, records = table_of(scored_run, "sts")
     errors = {r["id"]: abs(r["prediction"] - r["label"]) for r in records}
     expected = sorted(errors, key=lambda row: -errors[row])[:20]
     assert [row[0] for row in table.rows] == expected

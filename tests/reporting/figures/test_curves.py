@@ -250,7 +250,7 @@ def shifted(folder, by, last=math.inf):
     return folder
 
 
-def panels_grid_figures(figure):
+def panels_by_title(figure):
     return {axes.get_title(): axes for axes in figure.axes if axes.get_visible()}
 
 
@@ -262,7 +262,7 @@ def evaluations(folder, split="holdout"):
 def test_the_curves_are_means_over_seeds_with_a_band_from_lowest_to_highest(tmp_path):
     runs = [shifted(tmp_path / str(seed), by) for seed, by in enumerate([0.0, 0.03, -0.06])]
     alone = shifted(tmp_path / "alone", 0.1)
-    drawn = panels_grid_figures(curves.draw_curve_bands({"three": runs, "one $": [alone]}))
+    drawn = panels_by_title(curves.draw_curve_bands({"three": runs, "one $": [alone]}))
     assert list(drawn) == ["sst: accuracy", "para: accuracy", "sts: pearson"]
     axes = drawn["sst: accuracy"]
     assert "holdout" in axes.get_ylabel()  # the fabricated run selects on it
@@ -284,7 +284,7 @@ def test_the_curves_are_means_over_seeds_with_a_band_from_lowest_to_highest(tmp_
 
 def test_a_null_score_is_a_gap_and_steps_of_some_seeds_only_are_left_out(tmp_path):
     runs = [shifted(tmp_path / "long", 0.0), shifted(tmp_path / "short", 0.1, last=80)]
-    (line,) = panels_grid_figures(curves.draw_curve_bands({"g": runs}))["sts: pearson"].lines
+    (line,) = panels_by_title(curves.draw_curve_bands({"g": runs}))["sts: pearson"].lines
     assert list(line.get_xdata()) == [20, 40, 60, 80]
     assert np.isnan(line.get_ydata()).tolist() == [True, False, False, False]
 
@@ -296,7 +296,7 @@ def test_tasks_and_metrics_that_differ_between_groups_have_separate_panels(tmp_p
     del report["tasks"]["para"]
     report["tasks"]["sst"]["metric"] = "macro_f1"
     (other / "report.json").write_text(json.dumps(report))
-    drawn = panels_grid_figures(curves.draw_curve_bands({"a": [plain], "b": [other]}))
+    drawn = panels_by_title(curves.draw_curve_bands({"a": [plain], "b": [other]}))
     lines = {title: len(axes.lines) for title, axes in drawn.items()}
     assert lines == {
         "sst: accuracy": 1,
@@ -343,10 +343,10 @@ def staged(folder, *begins):
 def test_stages_are_marked_where_all_runs_begin_them_at_the_same_steps(tmp_path):
     same = [staged(tmp_path / str(seed), (40, "heads $"), (80, "all")) for seed in (1, 2)]
     other = staged(tmp_path / "other", (60, "all"))
-    for axes in panels_grid_figures(curves.draw_curve_bands({"a": same})).values():
+    for axes in panels_by_title(curves.draw_curve_bands({"a": same})).values():
         assert [text.get_text() for text in axes.texts] == [r"heads \$", "all"]
         assert [text.xy[0] for text in axes.texts] == [40, 80]
-    for axes in panels_grid_figures(curves.draw_curve_bands({"a": same, "b": [other]})).values():
+    for axes in panels_by_title(curves.draw_curve_bands({"a": same, "b": [other]})).values():
         assert not axes.texts
 
 
@@ -412,7 +412,7 @@ def test_the_gap_is_the_loss_above_the_training_loss_since_the_evaluation_before
             for place, scores in enumerate(event["tasks"].values()):
                 scores["loss"] = 1 + place + 1 / (1 + event["step"])
     log.write_text("".join(json.dumps(event) + "\n" for event in events))
-    drawn = panels_grid_figures(
+    drawn = panels_by_title(
         curves.draw_curve_bands({"run": [tmp_path / "run"]}, curves.loss_gaps, "gap")
     )
     for task in ("sst", "para", "sts"):

@@ -174,7 +174,7 @@ def test_the_json_holds_the_arrays():
     np.testing.assert_array_equal(np.array(saved["mean"], np.float32), result.mean)
 
 
-def made_importance_map(task="sst", layers=6, states=None, examples=3, seed=0):
+def made_scores(task="sst", layers=6, states=None, examples=3, seed=0):
     states = list(range(layers + 1)) if states is None else states
     spread = np.random.default_rng(seed).exponential(size=(examples + 1, len(states)))
     weights = (spread / spread.sum(1, keepdims=True)).tolist()
@@ -197,7 +197,7 @@ def drawn(figure):
 
 @pytest.mark.parametrize("layers", [2, 12, 24])
 def test_a_row_a_task_and_a_column_a_state(layers, tmp_path):
-    result = [made_importance_map("sst", layers), made_importance_map("qqp", layers, seed=1)]
+    result = [made_scores("sst", layers), made_scores("qqp", layers, seed=1)]
     figure = draw_tasks(result, ["sst", "qqp"])
     values, rows, columns = drawn(figure)
     np.testing.assert_allclose(values, [one.mean for one in result])
@@ -213,7 +213,7 @@ def test_a_row_a_task_and_a_column_a_state(layers, tmp_path):
 
 def test_numbers_do_not_touch_in_a_wide_map():
     """RoBERTa-large: 25 states; a number is narrower than its cell."""
-    figure = draw_tasks([made_importance_map(layers=24)], ["cola"])
+    figure = draw_tasks([made_scores(layers=24)], ["cola"])
     figure.draw_without_rendering()
     axes = figure.axes[0]
     boxes = [text.get_window_extent() for text in axes.texts]
@@ -223,9 +223,7 @@ def test_numbers_do_not_touch_in_a_wide_map():
 
 def test_a_state_that_is_not_weighed_stays_empty():
     values, _, columns = drawn(
-        draw_tasks(
-            [made_importance_map(states=[0, 1]), made_importance_map(seed=1)], ["low", "all"]
-        )
+        draw_tasks([made_scores(states=[0, 1]), made_scores(seed=1)], ["low", "all"])
     )
     assert np.isnan(values[0, 2:]).all() and np.isfinite(values[1]).all()
     assert len(columns) == 7
@@ -233,14 +231,14 @@ def test_a_state_that_is_not_weighed_stays_empty():
 
 def test_tasks_of_encoders_of_different_depth_share_the_columns():
     values, _, columns = drawn(
-        draw_tasks([made_importance_map(layers=2), made_importance_map(layers=6)], ["a", "b"])
+        draw_tasks([made_scores(layers=2), made_scores(layers=6)], ["a", "b"])
     )
     assert len(columns) == 7
     assert np.isfinite(values).sum() == 3 + 7
 
 
 def test_a_row_an_example():
-    result = made_importance_map(examples=5)
+    result = made_scores(examples=5)
     result.texts[2] = "$ a very long text, " * 10
     result.texts[3:] = ["word " * 100] * 2
     figure = draw_examples(result, "sst")
@@ -265,7 +263,7 @@ def all_text_is_inside(figure):
 
 def test_a_group_is_a_heading_above_its_tasks():
     """The cells of a heading are empty, its label is bold, and the numbers stay in their rows."""
-    result = [made_importance_map(task, seed=n) for n, task in enumerate(("cola", "sst2", "rte"))]
+    result = [made_scores(task, seed=n) for n, task in enumerate(("cola", "sst2", "rte"))]
     groups = ["single $ sentences", "single $ sentences", "inference"]
     figure = draw_tasks(result, ["cola", "sst2", "rte"], groups)
     values, rows, _ = drawn(figure)
@@ -284,13 +282,13 @@ def test_a_group_is_a_heading_above_its_tasks():
 
 @pytest.mark.parametrize("value", [0.225, 0.05, 0.4])
 def test_the_scale_is_not_rounded_to_another_number(value):
-    bar = draw_tasks([made_importance_map()], ["cola"]).axes[1]
+    bar = draw_tasks([made_scores()], ["cola"]).axes[1]
     shown = bar.yaxis.get_major_formatter()(value)
     assert float(shown.removesuffix(" %")) == pytest.approx(100 * value)
 
 
 def test_a_row_for_short_texts_and_one_for_long_ones():
-    result = [made_importance_map("sst"), made_importance_map("qqp", states=[0, 2], seed=1)]
+    result = [made_scores("sst"), made_scores("qqp", states=[0, 2], seed=1)]
     values, rows, columns = drawn(draw_lengths(result, ["first sst", "second qqp"]))
     np.testing.assert_allclose(values[:2], [result[0].short, result[0].long])
     np.testing.assert_allclose(values[2:, [0, 2]], [result[1].short, result[1].long])
@@ -320,7 +318,7 @@ def test_lengths_are_split_at_their_median(rows):
 
 
 def test_saved_numbers_draw_the_same_picture():
-    result = made_importance_map()
+    result = made_scores()
     again = Importance(**json.loads(json.dumps(asdict(result))))
     assert again == result
     np.testing.assert_array_equal(drawn(draw_examples(again, "x"))[0], result.weights)
