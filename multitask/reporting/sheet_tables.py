@@ -1,7 +1,7 @@
 # Long: every table of results, so that a change of one is seen next to the others.
 """The tables of a comparison and of a paper as text, Markdown, CSV and LaTeX."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from multitask.reporting.notes import setting_notes
@@ -419,37 +419,43 @@ def _spread(value: float | None) -> str:
 
 
 def _differences(table: PaperTable) -> Table | None:
-    rows = []
-    for row in table["rows"]:
-        base = baseline_of(table, row)
-        if base is None:
-            continue
+    """List the difference of each row to its baseline, paper and ours."""
+
+    def cells(row: PaperRow, base: PaperRow) -> tuple[list[str], list[str]]:
         pairs = zip(_cells(row, "printed"), _cells(base, "printed"), strict=True)
         printed = [None if None in pair else pair[0] - pair[1] for pair in pairs]
         ours = [difference_cell(each, digits=2) for each in _cells(row, "difference")]
-        for whose, cells in (("paper", [signed(value, 2) for value in printed]), ("ours", ours)):
-            if set(cells) != {"-"}:
-                rows.append([compared_title(table, row), whose, *cells])
-    titles = [column["title"] for column in table["columns"]]
-    return Table(("", "", *titles), rows) if rows else None
+        return [signed(value, 2) for value in printed], ours
+
+    return _against_baselines(table, cells)
 
 
 def _sd_ratios(table: PaperTable) -> Table | None:
-    """List the ratio of each row's standard deviation to that of the baseline, paper and ours."""
-    rows = []
-    for row in table["rows"]:
-        base = baseline_of(table, row)
-        if base is None:
-            continue
+    """List the ratio of each row's standard deviation to that of its baseline, paper and ours."""
+
+    def cells(row: PaperRow, base: PaperRow) -> tuple[list[str], list[str]]:
         paper, ours = [], []
         for cell, other in zip(row["cells"], base["cells"], strict=True):
             above, below = (each and each["printed"] for each in (cell, other))
             paper.append(number(above / below, ".2f") if above and below else "-")
             ratio = cell and other and sd_ratio(cell["values"], other["values"])
             ours.append(f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "-")
-        for whose, shown in (("paper", paper), ("ours", ours)):
-            if set(shown) != {"-"}:
-                rows.append([compared_title(table, row), whose, *shown])
+        return paper, ours
+
+    return _against_baselines(table, cells)
+
+
+def _against_baselines(
+    table: PaperTable, cells: Callable[[PaperRow, PaperRow], tuple[list[str], list[str]]]
+) -> Table | None:
+    """Build a table of what ``cells`` says of a row and its baseline; None without a row."""
+    rows = [
+        [compared_title(table, row), whose, *shown]
+        for row in table["rows"]
+        if (base := baseline_of(table, row)) is not None
+        for whose, shown in zip(("paper", "ours"), cells(row, base), strict=True)
+        if set(shown) != {"-"}
+    ]
     titles = [column["title"] for column in table["columns"]]
     return Table(("", "", *titles), rows) if rows else None
 
