@@ -37,7 +37,7 @@ def test_the_examples_pass_make_test(tmp_path):
     def run(*command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, cwd=clone, env=free, capture_output=True, text=True)
 
-    reference = run(sys.executable, "-m", "multitask.config.reference")
+    reference = run(sys.executable, "-m", "tools.config_reference")
     assert reference.returncode == 0, reference.stderr
     (clone / "docs" / "configuration.md").write_text(reference.stdout, encoding="utf-8")
     venv = sys.prefix  # -o: nothing is installed into it

@@ -38,8 +38,6 @@ ROOMS = {
     "training",
     "utils",
 }
-# it runs at an older commit, whose imports it has
-AT_AN_OLDER_COMMIT = "tests/old_run/make.py"
 # folders of tests that mirror no package of the source
 OTHER_TESTS = ("benchmarks", "configs", "faults", "runs", "tools")
 TESTED_BY = re.compile(r"# Tested by (tests/\S+\.py)\n")
@@ -181,9 +179,8 @@ def imports_a_test(module: str) -> bool:
 
 def test_no_test_file_imports_another():
     wrong = {
-        name: modules
+        name_of(file): modules
         for file in files_of_tests()
-        if (name := name_of(file)) != AT_AN_OLDER_COMMIT
-        and (modules := sorted(filter(imports_a_test, imports(tree_of(file)))))
+        if (modules := sorted(filter(imports_a_test, imports(tree_of(file)))))
     }
     assert not wrong, "conftest.py and tests/support/ hold what is shared"

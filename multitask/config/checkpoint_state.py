@@ -9,7 +9,6 @@ from multitask.utils.errors import UserError, reason_of
 from multitask.utils.files import read_json, text_digest
 
 FORMAT = 5
-WITHOUT_CHECKSUM = 4  # like 5, but the file has no checksum of itself
 
 # nested dicts of tensors and JSON values: each part of the trainer knows its own keys
 State = dict[str, Any]
@@ -29,8 +28,7 @@ def read_state(file: Path) -> State:
     """Read the state file of a checkpoint. Raises Damaged if it is missing or altered."""
     try:
         saved: State = read_json(file)
-        intact = saved["checksum"] == checksum(saved) if saved["format"] == FORMAT else True
-        intact = intact and saved.get("checksum", checksum(saved)) == checksum(saved)
+        intact = saved["checksum"] == checksum(saved)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError) as error:
         raise Damaged(f"{file} is damaged ({reason_of(error)})") from error
     if not intact:
@@ -41,13 +39,11 @@ def read_state(file: Path) -> State:
 def is_foreign(file: Path, step: int, run: str | None) -> bool:
     """Return True for the intact state of another step or run: somebody has put a copy there.
 
-    ``run`` is the identity of the run, or None. Older checkpoints do not name their run.
+    ``run`` is the identity of the run, or None.
     """
     try:
         saved = read_state(file)
     except Damaged:
-        return False
-    if "checksum" not in saved:  # another step may be damage
         return False
     its_step = saved.get("parts", {}).get("progress", {}).get("step", step)
     return its_step != step or (None not in (run, saved.get("run")) and saved["run"] != run)

@@ -12,9 +12,9 @@ from multitask.config.run_directory import RunDirectory, open_run
 from multitask.config.saved.base import read_saved
 from multitask.config.saved.run_files import Marker, StartedWith
 from multitask.utils.errors import UserError
-from multitask.utils.file_system import check_no_volume_in
 from multitask.utils.files import (
     ANYWHERE,
+    check_movable,
     entries,
     remove_scraps,
     replacing,
@@ -46,7 +46,7 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
         if run_dir.resolve() == Path.cwd():
             message = "is where you are, so it is not replaced: start from elsewhere"
             raise UserError(f"{run_dir} {message}")
-        check_no_volume_in(run_dir)
+        check_movable(run_dir)
         return
     for folder in run.folders:
         run.check_folder(folder)
@@ -139,7 +139,7 @@ def write_marker(config: Config, run: RunDirectory, started: StartedWith | None)
 
 
 def started_with(run: RunDirectory) -> StartedWith:
-    """Return the checksums of what a run was started with; those of older versions have none."""
+    """Return the checksums of what a run was started with; none if they are damaged."""
     try:
         return read_saved(run.marker, Marker, ": damaged: {}").started_with
     except (OSError, UserError):

@@ -16,8 +16,8 @@ from multitask.config.saved.base import read_saved
 from multitask.config.saved.report_model import Baselines, RunReport
 from multitask.config.saved.run_files import AllBaselines, BestSteps, TrackerIds
 from multitask.utils.errors import UserError, check_regular, warn
-from multitask.utils.file_system import OWNER_LOCK
 from multitask.utils.files import (
+    OWNER_LOCK,
     entries,
     file_digest,
     finish_replacing,

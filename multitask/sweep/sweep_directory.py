@@ -10,7 +10,7 @@ from multitask.config.run_directory import Named, RunDirectory
 from multitask.config.yaml_merge import Override
 from multitask.config.yaml_reader import dump_override
 from multitask.sweep.grid import Grid
-from multitask.utils.file_system import OWNER_LOCK
+from multitask.utils.files import OWNER_LOCK
 from multitask.utils.owner import holder, is_unfinished
 
 

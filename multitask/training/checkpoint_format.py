@@ -7,7 +7,6 @@ of itself. Loading never unpickles anything.
 """
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,12 @@ from torch import Tensor
 
 from multitask.config.checkpoint_state import (
     FORMAT,
-    WITHOUT_CHECKSUM,
     Damaged,
     State,
     checksum,
     read_state,
 )
-from multitask.config.run_directory import RunDirectory, state_of, step_of, tensors_of
+from multitask.config.run_directory import RunDirectory, state_of, tensors_of
 from multitask.models.weights import Tensors, write_tensors
 from multitask.utils.errors import UserError, reason_of
 from multitask.utils.files import changed_file, file_digests, replacing, sync, write_text
@@ -63,6 +61,11 @@ def load_checkpoint(path: Path) -> dict[str, State]:
         UserError: another version of this program wrote it, in a format that is unknown here.
     """
     saved, file = read_state(state_of(path)), path
+    if (number := saved.get("format")) != FORMAT:
+        raise UserError(
+            f"{path} was written by another version of this program (format {number}, not "
+            f"{FORMAT}): finish the run with that version, or start again with --overwrite"
+        )
     try:
         changed = changed_file(path, saved["sha256"])
         if changed is not None or not saved["sha256"]:
@@ -72,77 +75,9 @@ def load_checkpoint(path: Path) -> dict[str, State]:
             check_header(file)
             tensors[file.stem] = load_file(file)
         file = path
-        if saved["format"] in (3, WITHOUT_CHECKSUM, FORMAT):
-            states = _states(tensors, saved)
-            _check_numbers(path, states)
-            return states
+        return {name: _join(tensors.get(name, {}), rest) for name, rest in saved["parts"].items()}
     except UNREADABLE as error:
         raise Damaged(f"{file} is damaged ({reason_of(error)})") from error
-    raise UserError(
-        f"{path} was written by another version of this program (format {saved['format']}, not "
-        f"{FORMAT}): finish the run with that version, or start again with --overwrite"
-    )
-
-
-def _states(tensors: Mapping[str, Tensors], saved: State) -> dict[str, State]:
-    """Build the state of each part from the tensors and ``state.json``."""
-    if saved["format"] == 3:
-        return from_format_3(tensors, saved)
-    return {name: _join(tensors.get(name, {}), rest) for name, rest in saved["parts"].items()}
-
-
-def _check_numbers(path: Path, states: Mapping[str, State]) -> None:
-    """Raise Damaged for impossible counters; older checkpoints have no checksum of them."""
-    step = step_of(path)
-    progress, stage = states["progress"], states["optimizer"]
-    counts = [stage["index"], stage["began_after"], progress["evaluated_at"]]
-    counts += [*progress["trained"].values(), *progress["skipped"].values()]
-    counts += [at for _, at, _ in states["selection"]["best"].values() if at is not None]
-    for stream in states["streams"].values():
-        counts += [max(0, stream["passes"] - 1)]  # a step reads at least one batch
-    if progress["step"] != step or not all(type(n) is int and 0 <= n <= step for n in counts):
-        raise Damaged(f"{state_of(path)} is damaged (numbers that no run has)")
-    times = [progress[name] for name in ("sentences", "seconds", "wall_seconds")]
-    if not all(0 <= number < math.inf for number in (*times, stage["epochs_before"])):
-        raise Damaged(f"{state_of(path)} is damaged (times that no run has)")
-
-
-def from_format_3(tensors: Mapping[str, Tensors], saved: Mapping[str, Any]) -> dict[str, State]:
-    """Convert a checkpoint of format 3 (until November 2026), which had one flat dict."""
-
-    def grouped(name: str) -> State:
-        """Regroup tensors that are named "group.name" as {group: {name: tensor}}."""
-        groups: State = {}
-        for path, tensor in tensors.get(name, {}).items():
-            group, _, inside = path.partition(".")
-            groups.setdefault(group, {})[inside] = tensor
-        return groups
-
-    stage = saved["stage"]
-    counters = ("step", "evaluated_at", "trained", "skipped", "sentences", "seconds")
-    seen = {
-        task: {"scores": both["0"], "labels": both["1"]} for task, both in grouped("seen").items()
-    }
-    return {
-        "data": saved["data"],
-        "progress": {name: saved[name] for name in (*counters, "wall_seconds")},
-        "optimizer": {
-            "index": stage["index"],
-            "began_after": stage["began"],
-            "epochs_before": stage["epochs_before"],
-            "state": grouped("optimizer"),
-            "param_groups": saved["optimizer"],
-            "scheduler": saved["scheduler"],
-        },
-        "model": tensors["model"],
-        "teacher": tensors.get("teacher", {}),
-        "surgery": tensors.get("surgery", {}),
-        "streams": saved["streams"],
-        "turns": {"train_scores": stage["train_scores"], "seen": seen},
-        "selection": saved["selection"],
-        "rng": grouped("rng"),
-        "log": {"size": saved["log_size"]},
-    }
 
 
 def _split(state: Mapping[str, Any]) -> tuple[Tensors, State]:

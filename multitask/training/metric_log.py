@@ -115,6 +115,5 @@ class MetricLog(Callback):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         distributed.on_first(lambda: check_log(self.file, state))
         self.truncate(state["size"])
-        # checkpoints of older versions have no checksum of the log
-        if self._opened and state.get("sha256") not in (None, file_digest(self.file)):
+        if self._opened and state["sha256"] != file_digest(self.file):
             warn(f"{self.file} is not as it was written: curves of the report may be wrong")

@@ -120,8 +120,7 @@ def is_complete(run: RunDirectory) -> bool:
     except (OSError, UserError):
         return False
     files = [run.path / name for name in read_digests(run.checksums)]
-    sealed = not files or run.metrics in files  # older runs have no checksums
-    return sealed and all(file.is_file() and run.is_as_saved(file) for file in files)
+    return run.metrics in files and all(map(run.is_intact, files))
 
 
 def is_intact(encoder: Path) -> bool:

@@ -37,14 +37,13 @@ class Selection:
         early_stopping: stops tasks on the same evaluations; its state is saved with the best steps.
         best: the best value of each task and of ``joint``, however small the gain was.
         latest: the step of the latest evaluation.
-        defined: the number of tasks with a score at the best joint step; None: not known, in a
-            checkpoint of an older version.
+        defined: the number of tasks with a score at the best joint step.
     """
 
     early_stopping: EarlyStopping
     best: dict[str, Best] = field(default_factory=dict)
     latest: int = 0
-    defined: int | None = 0
+    defined: int = 0
 
     def update(self, step: int, values: Mapping[str, float], together: Mapping[str, float]) -> None:
         """Record the values of an evaluation.
@@ -58,9 +57,6 @@ class Selection:
 
     def _improve_joint(self, step: int, together: Mapping[str, float]) -> None:
         defined = sum(not math.isnan(value) for value in together.values())
-        if self.defined is None:  # an older checkpoint: a mean existed if all tasks had a score
-            best = self.best.get(JOINT, Best())
-            self.defined = 0 if best.value is None else len(together)
         if defined > self.defined:
             self.best[JOINT] = Best()
             self.defined = defined
@@ -97,4 +93,4 @@ class Selection:
         stopping.stopped, stopping.last_stops = dict(state["stopped"]), dict(state["last_stops"])
         stopping.reference = dict(state["reference"])
         self.latest = state["latest"]
-        self.defined = state.get("defined")
+        self.defined = state["defined"]

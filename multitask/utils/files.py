@@ -12,21 +12,13 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from multitask.utils.errors import UserError, check_regular
-from multitask.utils.file_system import (
-    OF_VOLUME,
-    OWNER_LOCK,
-    check_no_volume_in,
-    make_like,
-    stays,
-    time_of,
-    usual_mode,
-)
 from multitask.utils.limits import DATA_BYTES, JSON_BYTES
 
 # how the names of scratch directories start and end
@@ -35,9 +27,10 @@ SCRATCH, ENDING = ".multitask-", ".tmp"
 ANYWHERE = f"**/.*{ENDING}"
 # what the name of an old directory gets, in a scratch directory, where the system cannot swap two
 BEFORE = ".before"
-# the same for the old content of a directory that stays in its place: while it is moved away, and
-# when all of it is away
-LEAVING, LEFT = ".leaving", ".left"
+# the lock of the process that owns a directory: see `owner`
+OWNER_LOCK = "owner.lock"
+# what a file system has in the root of a volume
+OF_VOLUME = "lost+found"
 CHECKSUMS = "SHA256SUMS"
 DAY = 24 * 60 * 60.0
 
@@ -49,28 +42,19 @@ def replacing(target: Path, *, fresh: bool = False) -> Iterator[Path]:
     ``target`` is never half written: after an exception, a full disk or a kill it is unchanged. The
     path is in a new directory with a random name that only this user can enter, so two processes
     can write the same file. If ``target`` was a directory, the old one is deleted; the new one gets
-    its mode and group. A volume stays in its place: its content is replaced.
+    its mode.
 
-    With ``fresh``, raise UserError if ``target`` is a directory with content by then.
-
-    An OSError names ``target``.
+    With ``fresh``, raise UserError if ``target`` is a directory with content by then. Also raises
+    UserError for a mount point. An OSError names ``target``.
     """
     try:
-        old = target if target.is_dir() else None
-        inside = old is not None and stays(old)
-        if old is not None:
-            check_no_volume_in(old)
-        if inside:
-            remove_scraps(target)
-        with _scratch_in(target if inside else target.parent, old) as scratch:
+        if target.is_dir():
+            check_movable(target)
+        with _scratch_in(target.parent) as scratch:
             made = scratch / target.name
             yield made
             _complete(made, scratch)
-            if inside:
-                made.with_name(made.name + LEAVING).mkdir()
-                _move_content(scratch)  # a kill before its end: see `finish_replacing`
-            else:
-                _put(made, target, fresh)
+            _put(made, target, fresh)
     except OSError as error:
         if fresh and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise UserError(f"{target}: something is there already: choose another name") from error
@@ -79,10 +63,19 @@ def replacing(target: Path, *, fresh: bool = False) -> Iterator[Path]:
         raise
 
 
+def check_movable(directory: Path) -> None:
+    """Raise UserError if a directory is a mount point or has one: it cannot be replaced."""
+    for path in (directory.resolve(), *directory.iterdir()):
+        if path.is_dir() and path.is_mount():
+            raise UserError(
+                f"{path} is a mount point, so {directory} is not replaced: choose a new directory"
+            )
+
+
 def _put(made: Path, target: Path, fresh: bool) -> None:
     """Move a complete file or directory to its place."""
     if target.is_dir():
-        make_like(made, target)
+        made.chmod(stat.S_IMODE(target.stat().st_mode))
         if not fresh and _exchange(made, target):
             return
         if not fresh:
@@ -99,28 +92,30 @@ def _complete(made: Path, scratch: Path) -> None:
     for path in (made, *made.rglob("*")):
         mode = stat.S_IMODE(path.stat().st_mode)
         if not mode & 0o077:
-            usual = usual or usual_mode(scratch)
+            usual = usual or _usual_mode(scratch)
             searched = (usual & 0o444) >> 2 if path.is_dir() else 0
             path.chmod(mode | usual | searched)
         sync(path)
 
 
-@contextlib.contextmanager
-def _scratch_in(directory: Path, like: Path | None) -> Iterator[Path]:
-    """Make a directory for the block and lock it, so that ``remove_scraps`` does not delete it.
+def _usual_mode(directory: Path) -> int:
+    """Return the mode of a new file. The umask can only be read by changing it."""
+    probe = directory / ".mode"
+    probe.touch()
+    mode = stat.S_IMODE(probe.stat().st_mode)
+    probe.unlink()
+    return mode
 
-    What is made in it gets the group of ``like``, if that directory gives its group to new files.
-    """
+
+@contextlib.contextmanager
+def _scratch_in(directory: Path) -> Iterator[Path]:
+    """Make a directory for the block and lock it, so that ``remove_scraps`` does not delete it."""
     with contextlib.ExitStack() as stack:
         while True:
             made = Path(tempfile.mkdtemp(ENDING, SCRATCH, directory))
             with contextlib.suppress(FileNotFoundError):  # another process was faster
                 if stack.enter_context(hold(made)) and made.is_dir():
                     break
-        if like is not None and like.stat().st_mode & stat.S_ISGID:
-            with contextlib.suppress(PermissionError):
-                os.chown(made, -1, like.stat().st_gid)
-                made.chmod(0o700 | stat.S_ISGID)
         try:
             yield made
         finally:
@@ -148,40 +143,19 @@ def _clear(scratch: Path) -> None:
         target = scratch.with_name(made.name)
         if made.exists() and not target.exists():
             made.rename(target)
-    _move_content(scratch)
     shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _move_content(scratch: Path) -> None:
-    """Replace the content of the directory around ``scratch`` by the complete one in ``scratch``.
-
-    The old content moves first. After a kill, a second call goes on.
-    """
-    for old in scratch.glob(f"*{LEAVING}"):
-        if old.with_name(old.name.removesuffix(LEAVING)).is_dir():
-            for path in entries(scratch.parent):
-                path.rename(old / path.name)
-            old.rename(old.with_name(old.name.removesuffix(LEAVING) + LEFT))
-    for old in scratch.glob(f"*{LEFT}"):
-        made = old.with_name(old.name.removesuffix(LEFT))
-        if made.is_dir():
-            for path in entries(made):  # the lock of the process that owns the volume stays
-                path.rename(scratch.with_name(path.name))
 
 
 def finish_replacing(target: Path) -> None:
     """Put a directory in its place if the process that replaced it was killed between two renames.
 
-    Where the system can swap two directories in one step, that occurs for volumes only.
+    Where the system can swap two directories in one step, that does not occur.
     """
     place = target.resolve()
     if not place.exists():
         name = glob.escape(place.name + BEFORE)
         for before in _inside_scraps(place.parent, name):
             remove_scraps(place.parent, before.parent.name)
-    for ending in (LEAVING, LEFT):
-        for old in _inside_scraps(place, f"*{ending}"):
-            remove_scraps(place, old.parent.name)
 
 
 def _inside_scraps(directory: Path, pattern: str) -> list[Path]:
@@ -214,7 +188,7 @@ def remove_scraps(
         # another process was faster, or it is of another user
         with contextlib.suppress(FileNotFoundError, PermissionError):
             # a file from the future is as old: nobody writes it now
-            if seconds and abs(time_of(directory) - scrap.lstat().st_mtime) < seconds:
+            if seconds and abs(time.time() - scrap.lstat().st_mtime) < seconds:
                 continue
             if scrap.is_symlink() or not scrap.is_dir():
                 scrap.unlink()
@@ -227,7 +201,6 @@ def remove_scraps(
 def open_to_append(file: Path) -> FileIO:
     """Open a file of a run to append to it, unbuffered.
 
-    If the file has other names, as in a backup of hard links, it is replaced by a copy first.
     Raises UserError for a link, a pipe or a device.
     """
     if file.is_symlink():
@@ -235,9 +208,6 @@ def open_to_append(file: Path) -> FileIO:
             f"{file} is a link, and what a run writes stays in its directory: remove it"
         )
     check_regular(file)
-    if file.exists() and file.stat().st_nlink > 1:
-        with replacing(file) as copy:
-            shutil.copy(file, copy)
     return FileIO(
         file, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)
     )

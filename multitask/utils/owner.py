@@ -132,9 +132,8 @@ def _acquire(
 def _write_name(lock_file: Path) -> None:
     handle = os.open(lock_file, os.O_WRONLY | os.O_NOFOLLOW)
     with os.fdopen(handle, "wb") as opened:
-        if os.fstat(handle).st_nlink == 1:  # else it is also in a backup of hard links
-            opened.truncate(0)
-            opened.write(_own_name())
+        opened.truncate(0)
+        opened.write(_own_name())
 
 
 def _remove_name(lock_file: Path) -> None:

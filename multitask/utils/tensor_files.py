@@ -37,7 +37,7 @@ def write_with_checksum(file: Path, save: Callable[[Path, dict[str, str]], None]
 
 
 def has_checksum(file: Path) -> bool:
-    """Check the checksum of a file; return False if it has none, as files of older versions.
+    """Check the checksum of a file; return False if it has none.
 
     Raises SafetensorError if the checksum is not the file's, or the header is too long, UserError
     for a pipe.

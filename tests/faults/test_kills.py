@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 EVERY = int(os.environ.get("KILL_EVERY", "20"))
 PARTS = 2 if EVERY == 1 else 1  # many kills are spread over tests, and so over the cores
-OPTIONAL = ("before", "clock", "cells", "warm", "last", "present", "reads", "enough", "volume")
+OPTIONAL = ("before", "clock", "cells", "warm", "last", "present", "reads", "enough")
 RESULTS = ["metrics.jsonl", "weights/*", "predictions/*", "encoder/*", "best.json", "config.yaml"]
 OF_RUN = [f"run/{name}" for name in RESULTS]
 
@@ -148,25 +148,6 @@ def test_a_run_that_is_overwritten_where_directories_cannot_be_swapped(
         present="run/config.yaml",
         every=max(1, EVERY // 4),
         last=80,  # the new directory is in its place, and the old one is deleted
-    )
-
-
-def test_a_run_that_is_overwritten_in_a_volume(command, old, tmp_path, count):
-    run = str(tmp_path / "w" / "run")
-    command = [*command, f"output_dir={run}"]
-    check(
-        tmp_path,
-        count,
-        "kills of an overwrite in a volume, which is read and repeated",
-        first=[*command, "--overwrite"],
-        again=[*command, "--overwrite"],
-        before=old,
-        keep=OF_RUN,
-        volume="run",
-        reads=["report", run],
-        present="run/config.yaml",
-        every=max(1, EVERY // 4),
-        last=80,  # the new content is in its place, and the old one is deleted
     )
 
 

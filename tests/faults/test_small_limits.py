@@ -2,7 +2,6 @@
 
 import os
 import resource
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +10,15 @@ import pytest
 
 from tests.conftest import ROOT
 
-OLD = ROOT / "tests" / "old_run"
 PROGRAM = [sys.executable, str(ROOT / "run_multitask.py")]
-TRAIN = [str(OLD / "finished.yaml"), f"data_dir={OLD}/data", f"encoder.name={OLD}/encoder"]
+CHECK = ["check", str(ROOT / "configs" / "demo.yaml")]
+
+
+@pytest.fixture
+def train(tiny_overrides):
+    """The words of a command that trains a tiny run; its directory comes last."""
+    kept = [word for word in tiny_overrides if not word.startswith("output_dir=")]
+    return [str(ROOT / "configs" / "cs224n.yaml"), *kept]
 
 
 def complaint(arguments: list[str], **options: object) -> str:
@@ -26,36 +31,40 @@ def complaint(arguments: list[str], **options: object) -> str:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize(
-    "arguments",
+    "command",
     [
-        ["--help"],
-        pytest.param([*TRAIN, "output_dir=DIR"], marks=pytest.mark.slow),
-        pytest.param(["evaluate", "RUN", f"data_dir={OLD}/data"], marks=pytest.mark.slow),
+        "--help",
+        pytest.param("train", marks=pytest.mark.slow),
+        pytest.param("evaluate", marks=pytest.mark.slow),
     ],
 )
-def test_a_full_standard_output_is_named(arguments, tmp_path):
-    shutil.copytree(OLD / "finished", tmp_path / "run")
-    places = {"output_dir=DIR": f"output_dir={tmp_path}/new", "RUN": str(tmp_path / "run")}
+def test_a_full_standard_output_is_named(command, train, tiny_run, tmp_path):
+    commands = {
+        "--help": ["--help"],
+        "train": [*train, f"output_dir={tmp_path}/new"],
+        "evaluate": ["evaluate", str(tiny_run)],
+    }
     with Path("/dev/full").open("w") as full:
-        line = complaint([places.get(word, word) for word in arguments], stdout=full)
+        line = complaint(commands[command], stdout=full)
     assert line.startswith("standard output: No space left on device")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["check", str(OLD / "finished.yaml")], TRAIN])
-def test_a_deleted_working_directory(arguments, tmp_path):
+@pytest.mark.parametrize("command", ["--help", "check", "train"])
+def test_a_deleted_working_directory(command, train, tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
+    commands = {"--help": ["--help"], "check": CHECK, "train": train}
     line = complaint(
-        arguments, cwd=gone, preexec_fn=lambda: gone.rmdir(), stdout=subprocess.DEVNULL
+        commands[command], cwd=gone, preexec_fn=lambda: gone.rmdir(), stdout=subprocess.DEVNULL
     )
     assert line == "the working directory was deleted: change to another one"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [6, 7, 8, 9])
-def test_few_open_files_are_named_or_suffice(most, tmp_path):
+def test_few_open_files_are_named_or_suffice(most, train, tmp_path):
     done = subprocess.run(
-        [*PROGRAM, *TRAIN, f"output_dir={tmp_path}/run", "training.max_steps=2"],
+        [*PROGRAM, *train, f"output_dir={tmp_path}/run", "training.max_steps=2"],
         capture_output=True,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)),
@@ -66,9 +75,9 @@ def test_few_open_files_are_named_or_suffice(most, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [0, 1_000, 20_000])
-def test_small_files_are_named(most, tmp_path):
+def test_small_files_are_named(most, train, tmp_path):
     line = complaint(
-        [*TRAIN, f"output_dir={tmp_path}/run"],
+        [*train, f"output_dir={tmp_path}/run"],
         stdout=subprocess.DEVNULL,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
     )
@@ -88,7 +97,7 @@ def test_an_error_that_cannot_be_printed_has_its_exit_code():
 
 
 @pytest.mark.parametrize("world", ["x", "0"])
-def test_a_number_of_processes_that_no_launcher_sets(world, tmp_path):
+def test_a_number_of_processes_that_no_launcher_sets(world, train, tmp_path):
     environment = os.environ | {"WORLD_SIZE": world}
-    line = complaint([*TRAIN, f"output_dir={tmp_path}/run"], env=environment)
+    line = complaint([*train, f"output_dir={tmp_path}/run"], env=environment)
     assert f"WORLD_SIZE={world}: expected a number of processes" in line

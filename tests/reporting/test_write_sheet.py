@@ -8,7 +8,6 @@ import run_multitask
 from multitask.reporting import compare
 from multitask.reporting.sheet import NAMES, check_comparison, is_page
 from multitask.utils.errors import UserError
-from tests.conftest import ROOT
 from tests.support.messages import complaint
 
 
@@ -66,8 +65,8 @@ def test_a_run_that_appears_while_runs_are_compared_is_left_alone(
     assert "holds a run" in capsys.readouterr().err
 
 
-def test_pages_of_earlier_versions_are_known(tmp_path):
-    assert is_page(ROOT / "tests" / "old_run" / "finished" / "report.html")
+def test_only_our_pages_are_known(tiny_run, tmp_path):
+    assert is_page(tiny_run / "report.html")
     (tmp_path / "page.html").write_text("<!DOCTYPE html><title>mine</title>")
     assert not is_page(tmp_path / "page.html")
     check_comparison(tmp_path)

@@ -12,7 +12,6 @@ The plan is a JSON object:
 - ``cells``: count the operations of a sweep's cells, not those of the sweep; ``warm``: what a cell
   does; or null.
 - ``swap``: false where the system cannot swap two directories.
-- ``volume``: a directory in ``watch`` that stays in its place, as a volume does; or null.
 - ``present``: a file that must be there after every kill; ``reads``: a command before that is
   looked at; or null.
 - ``enough``: what the second command may say where the first was killed when all was done; or null.
@@ -207,8 +206,6 @@ class Trial:
         self.plan, self.watch = plan, Path(plan["watch"])
         if not plan["swap"]:
             files._exchange = lambda made, target: False
-        if plan["volume"]:
-            files.stays = lambda directory: directory == self.watch / plan["volume"]
         self.begin()
         fresh = SPAWN.Process(target=run, args=(plan["first"],))
         fresh.start()

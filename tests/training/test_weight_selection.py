@@ -99,21 +99,6 @@ def test_a_task_that_never_has_a_score_does_not_switch_the_selection_off():
     assert chosen.best[JOINT].value == 0.6
 
 
-@pytest.mark.parametrize(("first", "best"), [((0.8, 0.6), 1), ((0.2, 0.1), 2), ((NAN, 0.9), 2)])
-def test_an_older_checkpoint_has_a_mean_of_all_tasks_or_none(first, best):
-    before = selection(None)
-    feed(before, *([value] for value in first))
-    state = before.state_dict()
-    del state["defined"]
-    if math.isnan(first[0]):
-        state["best"][JOINT] = [None, None, 0]
-    after = selection(None)
-    after.load_state_dict(state)
-    feed(after, [0.3], [0.3], start=2)
-    feed(after, [NAN], [0.9], start=3)
-    assert after.best_steps()[JOINT] == best
-
-
 def test_while_all_is_nan_the_latest_step_serves():
     chosen = selection(None)
     for step in (1, 2):

@@ -169,15 +169,6 @@ def test_the_name_of_another_process_is_left_alone(lock):
     assert lock.read_text() == "host a, process 1"
 
 
-def test_a_backup_of_hard_links_is_not_changed(lock, tmp_path):
-    lock.parent.mkdir()
-    lock.write_text("as it was")
-    (tmp_path / "backup").hardlink_to(lock)
-    with owned(lock, "trains there"):
-        assert holder(lock)
-    assert (tmp_path / "backup").read_text() == "as it was"
-
-
 def test_a_link_is_not_followed(lock, tmp_path):
     lock.parent.mkdir()
     (tmp_path / "mine").write_text("years of work")

@@ -1,7 +1,7 @@
 """``report.json``: the results of a finished run.
 
-A key with a default is one that older versions, or heads of a probe grid, do not save. The order
-of the fields is that of the keys in the file.
+A key with a default is one that some runs do not save, such as the heads of a probe grid. The
+order of the fields is that of the keys in the file.
 """
 
 from collections.abc import Mapping, Sequence

@@ -32,7 +32,7 @@ class TrackerIds(RootModel[dict[str, str]]):
 
 
 class StartedWith(Saved):
-    """Checksums of the config and of each task's data, and the kernels; older runs lack some."""
+    """Checksums of the config and of each task's data, and the kernels."""
 
     config: str | None = None
     data: dict[str, str] | None = None

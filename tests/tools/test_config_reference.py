@@ -9,15 +9,15 @@ from pydantic import BaseModel
 
 import multitask.models.build
 from multitask.config import Choice, load_config, registry
-from multitask.config.reference import _anchor, _models, page
 from multitask.models.encoders.bert_weights import encoder_from_config
 from tests.conftest import ROOT
+from tools.config_reference import _anchor, _models, page
 
 PAGE = ROOT / "docs" / "configuration.md"
 
 
 def test_page_is_in_step_with_the_code():
-    again = "python -m multitask.config.reference > docs/configuration.md"
+    again = "python -m tools.config_reference > docs/configuration.md"
     assert PAGE.read_text(encoding="utf-8") == page(), f"run: {again}"
 
 

@@ -1,6 +1,6 @@
 """Generate docs/configuration.md from the models of ``multitask.config``.
 
-python -m multitask.config.reference > docs/configuration.md
+python -m tools.config_reference > docs/configuration.md
 """
 
 import ast
