@@ -71,7 +71,6 @@ bench: dev  ## measure everything of docs/performance.md (an hour and a half on 
 	$(BIN)/python -m benchmarks.engines > .bench/engines.md
 	$(BIN)/python -m benchmarks.launches > .bench/launches.md
 	mv .bench/*.md docs/results/benchmarks/
-	$(BIN)/python -m tools.benchmark_goals > docs/results/benchmarks/goals.md
 	$(BIN)/python -m tools.measured_docs
 	$(BIN)/python -m tools.stored_figures
 

@@ -13,7 +13,7 @@ import argparse
 
 import numpy as np
 
-from multitask.reporting.comparison.significance import drawn_seeds, p_value, seed_means
+from multitask.reporting.statistics import drawn_seeds, p_value, seed_means
 from multitask.reporting.table_formats import markdown_table
 from multitask.utils.versions import git_revision
 

@@ -1,7 +1,5 @@
 """Compare the tables of the benchmarks with the goals that we had set.
 
-    python -m tools.benchmark_goals > docs/results/benchmarks/goals.md
-
 The goals were set before measuring, from the numbers of a prototype. Those of SMART follow from the
 arithmetic of docs/smart.md.
 """
@@ -101,22 +99,20 @@ GOALS = [
 ]  # fmt: skip
 
 
-def main() -> None:
-    lines = []
-    for goal in GOALS:
-        judged = []
-        for kernels in (False, True):
-            value = goal.value(kernels) if goal.kernels or not kernels else None
-            judged.append("" if value is None else goal.judged(value))
-        sign = "at most " if goal.from_above else ""
-        stretch = "" if goal.stretch is None else f"{goal.stretch}"
-        lines.append([goal.what, f"{sign}{goal.reach}", stretch, *judged])
-    print(
-        markdown_table(
-            ("same work, same run", "goal", "stretch", "ours", "compiled kernels"), lines
-        )
-    )
+def goals(table: str) -> str:
+    """Write all goals as a table; with the name of a saved table, its goals as a list."""
+    if table:
+        found = [_cells(goal) for goal in GOALS if goal.table == table]
+        return "".join(f"- {what}: {ours} (goal: {reach})\n" for what, reach, _, ours, _ in found)
+    header = ("same work, same run", "goal", "stretch", "ours", "compiled kernels")
+    return markdown_table(header, [_cells(goal) for goal in GOALS]) + "\n"
 
 
-if __name__ == "__main__":
-    main()
+def _cells(goal: Goal) -> list[str]:
+    judged = []
+    for kernels in (False, True):
+        value = goal.value(kernels) if goal.kernels or not kernels else None
+        judged.append("" if value is None else goal.judged(value))
+    sign = "at most " if goal.from_above else ""
+    stretch = "" if goal.stretch is None else f"{goal.stretch}"
+    return [goal.what, f"{sign}{goal.reach}", stretch, *judged]

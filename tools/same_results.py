@@ -23,6 +23,7 @@ Exit code 0: no difference. 1: differences, listed by case. 2: something could n
 
 import argparse
 import contextlib
+import importlib.util
 import signal
 import sys
 import tempfile
@@ -97,7 +98,13 @@ def prove(arguments: argparse.Namespace, cases: dict[str, Any]) -> int:
 
     ``cases`` is the content of ``same_results_cases.yaml``, any YAML.
     """
-    chosen = chosen_cases(arguments.only, list(cases["cases"]))
+    chosen = []
+    for name in chosen_cases(arguments.only, list(cases["cases"])):
+        needed = cases["cases"][name].get("needs")
+        if needed is None or importlib.util.find_spec(needed):
+            chosen.append(name)
+        else:
+            print(f"left out   {name}  {needed} is not installed")
     commits = [resolve(arguments.old), resolve(arguments.new)]
     began = time.monotonic()
     verdicts: dict[str, str] = {}

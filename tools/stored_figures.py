@@ -9,11 +9,10 @@ are copied to docs/images/ by hand, from the run that the page names.
 import json
 from typing import TYPE_CHECKING, Any
 
-from multitask.reporting.figures.importance_map import Importance, draw_tasks
-from multitask.reporting.figures.layer_curves import draw_domains, draw_layers
+from multitask.reporting.figures.curves import draw_domains, draw_layers
+from multitask.reporting.figures.dots import draw_gains, draw_scores
+from multitask.reporting.figures.maps import Importance, draw_tasks, in_groups, load_groups
 from multitask.reporting.figures.style import save_figure
-from multitask.reporting.figures.task_groups import in_groups, load_groups
-from multitask.reporting.paper.paper_figures import draw_gains, draw_scores
 from tools import benchmark_figure
 from tools.measured_docs.store import DOCS, RESULTS, ROOT
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from multitask.config.prepare_run_directory import check_no_run
-from multitask.reporting.comparison.comparison_json import Comparison
+from multitask.reporting.sheet import Comparison
 from multitask.utils.errors import UserError, reading
 from multitask.utils.paths import expand_home
 
@@ -47,9 +47,11 @@ def report(
         UserError: a run is not finished or was scored on other rows; no such row; ``output`` holds
             a run or files of another program.
     """
-    from multitask.reporting.comparison.compare import compare, group_runs, write_comparison
-    from multitask.reporting.comparison.replaced_files import check_comparison
-    from multitask.reporting.comparison.score_tables import terminal_page
+    from multitask.reporting.compare import compare
+    from multitask.reporting.read_runs import group_runs
+    from multitask.reporting.sheet import check_comparison
+    from multitask.reporting.sheet_tables import terminal_page
+    from multitask.reporting.write_sheet import write_comparison
 
     if isinstance(runs, str | os.PathLike):
         raise UserError(f"runs: expected a list of run directories, not {os.fspath(runs)!r}")

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.inference.analysis.attention_weights import cls_attention
     from multitask.inference.load_run import TrainedRun
     from multitask.models.pretrained import load_encoder_and_tokenizer
-    from multitask.reporting.figures.attention_map import draw_heads, draw_mean
+    from multitask.reporting.figures.maps import draw_heads, draw_mean
     from multitask.reporting.figures.style import write_pictures
 
     if config is None:

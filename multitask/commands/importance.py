@@ -17,7 +17,7 @@ from multitask.utils.paths import expand_home
 
 if TYPE_CHECKING:
     from multitask.config import Config
-    from multitask.reporting.figures.importance_map import Importance
+    from multitask.reporting.figures.maps import Importance
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,9 +39,14 @@ def run(arguments: argparse.Namespace) -> None:
     import json
     from dataclasses import asdict
 
-    from multitask.reporting.figures.importance_map import draw_examples, draw_lengths, draw_tasks
+    from multitask.reporting.figures.maps import (
+        draw_examples,
+        draw_lengths,
+        draw_tasks,
+        in_groups,
+        load_groups,
+    )
     from multitask.reporting.figures.style import write_pictures
-    from multitask.reporting.figures.task_groups import in_groups, load_groups
     from multitask.utils.files import without_nan
 
     shared.check_number("--examples", arguments.examples, least=0)
@@ -95,7 +100,7 @@ def _of_run(
     from multitask.config import load_run_config, load_saved_config
     from multitask.config.checks import check_task
     from multitask.config.run_directory import RunDirectory
-    from multitask.reporting.figures.importance_map import read_log
+    from multitask.reporting.figures.maps import read_log
 
     run = RunDirectory(directory)
     # `ablate` removes the weights of its runs

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.data.sts_suites import read_suites
-    from multitask.reporting.sts_layers import missing_notes, read_layers
+    from multitask.reporting.sts_report import missing_notes, read_layers
     from multitask.utils.errors import UserError
 
     if arguments.others and not arguments.layers:
@@ -57,8 +57,13 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.inference.analysis.sts_by_layer import score_layers
     from multitask.inference.embeddings import open_vectors
     from multitask.inference.sts_scores import score_suites
-    from multitask.reporting.sts_json import StsReport
-    from multitask.reporting.sts_report import average, markdown_page, notes, terminal_table
+    from multitask.reporting.sts_report import (
+        StsReport,
+        average,
+        markdown_page,
+        notes,
+        terminal_table,
+    )
     from multitask.utils.files import without_nan, write_json, write_text
 
     vectors = open_vectors(
@@ -96,7 +101,7 @@ def _write_layers(output: Path, source: str, scores: Any, others: dict[str, Any]
     """Write the scores of the layers, and draw them next to those of other encoders."""
     import json
 
-    from multitask.reporting.figures.layer_curves import draw_domains, draw_layers
+    from multitask.reporting.figures.curves import draw_domains, draw_layers
     from multitask.reporting.figures.style import save_figure
     from multitask.utils.files import write_text
 

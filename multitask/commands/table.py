@@ -21,19 +21,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config.prepare_run_directory import check_no_run
-    from multitask.reporting.paper.layout import load_layout
+    from multitask.reporting.layout import load_layout
 
     if arguments.output is not None:
         check_no_run(arguments.output)
     layout = load_layout(arguments.layout)
 
-    from multitask.reporting.paper.paper_figures import draw_paper_table
-    from multitask.reporting.paper.paper_files import (
-        check_paper_table,
-        paper_text,
-        write_paper_table,
-    )
-    from multitask.reporting.paper.paper_table import paper_table
+    from multitask.reporting.figures.dots import draw_paper_table
+    from multitask.reporting.paper_table import paper_table
+    from multitask.reporting.sheet_tables import paper_text
+    from multitask.reporting.write_sheet import check_paper_table, write_paper_table
     from multitask.utils.errors import reading
 
     if arguments.output is not None:
@@ -56,7 +53,7 @@ def _rows(directories: list[Path]) -> tuple[dict[str, list[list[Path]]], list[st
 
     A row is a cell of a grid, named without its task, or a group of other runs.
     """
-    from multitask.reporting.comparison.groups import group_runs
+    from multitask.reporting.read_runs import group_runs
     from multitask.sweep.grid import load_grid
     from multitask.sweep.sweep_directory import SweepDirectory, finished_cells, plan_runs
     from multitask.utils.errors import UserError

@@ -23,7 +23,7 @@ from multitask.inference.scoring import Scorer
 from multitask.inference.sts_scores import Find
 from multitask.models.multitask_model import MultiTaskModel, TaskModule
 from multitask.models.pretrained import load_encoder_and_tokenizer
-from multitask.reporting.sts_json import VectorFacts
+from multitask.reporting.sts_report import VectorFacts
 from multitask.tasks.metrics import joint_tasks
 from multitask.utils.device import pick_device
 from multitask.utils.errors import UserError

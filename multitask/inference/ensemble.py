@@ -22,9 +22,9 @@ from multitask.data.load_rows import label_reader
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
-from multitask.reporting.comparison.gains import EnsembleGains, average, gains
-from multitask.reporting.comparison.notes import notes
-from multitask.reporting.comparison.saved_predictions import ScoredRows, check_same_rows, load_split
+from multitask.reporting.gains import EnsembleGains, average, gains
+from multitask.reporting.notes import notes
+from multitask.reporting.read_runs import ScoredRows, check_same_rows, load_split
 from multitask.tasks.base import NoLabels, Record, RowLabels, WordLabels
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records

@@ -10,7 +10,7 @@ import numpy as np
 
 from multitask.data.sts_suites import Suite
 from multitask.inference.similarity import alignment, cosines, mean_cosine, uniformity
-from multitask.reporting.sts_json import (
+from multitask.reporting.sts_report import (
     Correlations,
     StsScores,
     SubsetScores,

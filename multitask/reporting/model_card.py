@@ -60,23 +60,24 @@ def complete_pages(run: RunDirectory) -> None:
     """Write the pages of a finished run whose training was killed before it wrote them."""
     remove_scraps(run.path, ANYWHERE)
     if not all(page.is_file() for page in (run.markdown_page, run.html_page, run.card)):
-        run_report.write_reports(run.path)
-        write_card(run.path)
+        run_report.write_reports(run)
+        write_card(run)
 
 
-def write_card(run_dir: Path) -> Path:
+def write_card(run: RunDirectory, report: RunReport | None = None) -> Path:
     """Write a finished run's ``README.md``."""
-    run = RunDirectory(run_dir)
-    return run.write_text(run.card, card(run_dir))
+    return run.write_text(run.card, card(run.path, report=report))
 
 
-def card(run_dir: Path, exported: Exported | None = None) -> str:
+def card(
+    run_dir: Path, exported: Exported | None = None, *, report: RunReport | None = None
+) -> str:
     """Write the card of a run, or of one of its exports: metadata header and Markdown.
 
     Raises UserError if the run has no report.json.
     """
     run = RunDirectory(run_dir)
-    report = run.load_report()
+    report = report or run.load_report()
     tasks = load_tree(run.config).value.get("tasks", {})
     title = name = run_dir.resolve().name
     config, shown, missing = run.config.read_text(encoding="utf-8"), report, NO_DEV

@@ -1,4 +1,4 @@
-"""The reports of a finished run, and its table for the terminal, from saved files.
+"""The reports of a finished run, its worst mistakes, and its table for the terminal.
 
 report.md and report.html show the same page. An undefined score (null in report.json) is shown as
 ``-``.
@@ -6,18 +6,61 @@ report.md and report.html show the same page. An undefined score (null in report
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from multitask.config import Config
 from multitask.config.describe_config import TRAINED_HEADER, trained_with, training_line
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
+from multitask.config.run_log import Event
 from multitask.config.saved.report_model import Agreement, RunReport, TaskReport
-from multitask.reporting.figures.training_curves import draw_all
+from multitask.reporting.figures.curves import draw_all
 from multitask.reporting.html_page import write_html
-from multitask.reporting.mistakes import MISTAKES, mistakes
-from multitask.reporting.page import Code, Image, Lines, Page, Section, Tile, markdown_page
+from multitask.reporting.page import Code, Image, Lines, Page, Section, Text, Tile, markdown_page
 from multitask.reporting.table_formats import Table, duration, number, score
 from multitask.tasks.base import NoLabels
+from multitask.tasks.rows import ordinal
 from multitask.utils.errors import UserError, reading
+
+MISTAKES = 20
+TEXT_WIDTH = 200
+
+
+def mistakes(result: TaskReport, records: list[dict[str, Any]]) -> Table | Text:
+    """List the wrong dev predictions, the worst first; ``TaskType.mistake`` measures them.
+
+    ``records`` are saved predictions, whose keys depend on the task type.
+    """
+    kind, classes = task_type(result.label_type), result.classes or ()
+    labelled = [record for record in records if None not in (record["label"], record["prediction"])]
+    pairs = [(kind.mistake(record, classes), record) for record in labelled]
+    wrong = [(mistake, record) for mistake, record in pairs if mistake is not None]
+    if not wrong:
+        return Text("None.")
+    # an undefined confidence (a diverged model) comes last
+    wrong.sort(key=lambda pair: -1.0 if pair[0].size is None else pair[0].size, reverse=True)
+
+    count = len(wrong[0][1]["texts"])
+    titles = [f"{ordinal(number)} text" for number in range(count)] if count > 1 else ["text"]
+    titles = [*kind.shown_texts] or titles
+    rows = [
+        (
+            record["id"],
+            *map(_shortened, record["texts"][: len(titles)]),
+            _shortened(mistake.gold),
+            _shortened(mistake.predicted),
+            score(mistake.size),
+        )
+        for mistake, record in wrong[:MISTAKES]
+    ]
+    return Table(("id", *titles, "gold", "predicted", kind.mistakes_by), rows)
+
+
+def _shortened(text: str) -> str:
+    """Put the text on one line and cut it at TEXT_WIDTH characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= TEXT_WIDTH else line[: TEXT_WIDTH - 1] + "…"
+
 
 SCORES_HEADER = ("task", "metric", "trained [95 % interval]", "frozen encoder", "trivial", "flag")
 TURNS_HEADER = ("task", "trained", "skipped", "stopped at step", "selected step")
@@ -43,18 +86,26 @@ def terminal_table(report: RunReport) -> str:
     return "\n".join([scores, "", *overall_lines(report), *flags])
 
 
-def write_reports(run_dir: Path) -> Path:
-    """Draw the figures, write ``report.md`` and ``report.html``; return the path of report.md."""
-    run, figures = RunDirectory(run_dir), draw_all(run_dir)
-    page = run_page(run_dir, figures)
+def write_reports(
+    run: RunDirectory,
+    report: RunReport | None = None,
+    events: list[Event] | None = None,
+    config: Config | None = None,
+) -> Path:
+    """Draw the figures, write ``report.md`` and ``report.html``; return the path of report.md.
+
+    What is not given is read from the run.
+    """
+    report, events = report or run.load_report(), events or run.load_events()
+    page = run_page(run, report, draw_all(run, report, events), config)
     write_html(page, run.html_page)
     return run.write_text(run.markdown_page, markdown_page(page))
 
 
-def run_page(run_dir: Path, figures: Mapping[Path, str]) -> Page:
-    """Build the report of a run from its saved files and what its figures show, by their paths."""
-    run = RunDirectory(run_dir)
-    report = run.load_report()
+def run_page(
+    run: RunDirectory, report: RunReport, figures: Mapping[Path, str], config: Config | None = None
+) -> Page:
+    """Build the report of a run from its predictions and what its figures show, by their paths."""
     remarks = overall_lines(report)
     if any(task.baselines.frozen is None for task in report.tasks.values()):
         why = "training.frozen_baseline is false, or the pooling has parameters"
@@ -63,7 +114,7 @@ def run_page(run_dir: Path, figures: Mapping[Path, str]) -> Page:
         Section("Dev scores", [score_table(report), Lines(remarks)]),
         Section("All metrics", [metric_table(report)]),
         Section("Figures", [Image(path, shows) for path, shows in figures.items()]),
-        *_set_up(run),
+        *_set_up(run, config),
         Section("Data", [data_table(report)]),
         Section("Turns", [_turns(report)]),
     ]
@@ -85,8 +136,8 @@ def run_page(run_dir: Path, figures: Mapping[Path, str]) -> Page:
         Section("Settings", [Code(report.command), where, Lines(run_settings(report))]),
     ]
     return Page(
-        folder=run_dir,
-        title=f"{'Trial' if report.trial else 'Run report'}: {run_dir.resolve().name}",
+        folder=run.path,
+        title=f"{'Trial' if report.trial else 'Run report'}: {run.path.resolve().name}",
         summary=_summary(report),
         sections=sections,
         tiles=_tiles(report),
@@ -94,10 +145,10 @@ def run_page(run_dir: Path, figures: Mapping[Path, str]) -> Page:
     )
 
 
-def _set_up(run: RunDirectory) -> list[Section]:
+def _set_up(run: RunDirectory, config: Config | None) -> list[Section]:
     """Show what was trained and how; nothing if the config has keys that no longer exist."""
     try:
-        config = run.load_config()
+        config = config or run.load_config()
     except UserError:
         return []
     table = Table(TRAINED_HEADER, trained_with(config))

@@ -1,15 +1,152 @@
-"""The scores on the STS suites as a seven-column table, in text and Markdown."""
+"""The scores on the STS suites: their keys, a table, and the layers of other encoders.
+
+docs/sts.md describes the keys. An undefined score is NaN, and null in the files.
+"""
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict
 
 import numpy as np
+from pydantic import Field
 
+from multitask.config.saved.base import Saved, Score, read_saved
 from multitask.reporting.html_page import fill
-from multitask.reporting.sts_json import StsReport, StsScores, SubsetScores, SuiteEntry
 from multitask.reporting.table_formats import Table, number
 from multitask.tasks.sts_names import NAMES
+from multitask.utils.errors import UserError, no_file
+
+
+class Correlations(TypedDict):
+    spearman: float
+    pearson: float
+
+
+class SubsetScores(Correlations):
+    pairs: int
+
+
+class StsScores(TypedDict):
+    """Correlations over all pairs of a suite, two averages over its subsets, and each subset."""
+
+    pairs: int
+    all: Correlations
+    mean: Correlations
+    wmean: Correlations
+    subsets: dict[str, SubsetScores]
+
+
+class SuiteScores(TypedDict):
+    """Counts and scores of a suite; ``clean`` without the pairs in the run's training rows."""
+
+    pairs: int
+    without_score: int
+    in_training: int | None
+    files: dict[str, str]
+    scores: StsScores
+    clean: StsScores | None
+
+
+class SuiteEntry(SuiteScores):
+    """The entry of a suite, with the pairs that selected the weights, and the vectors' space."""
+
+    selecting: int
+    space: dict[str, float]
+
+
+class VectorFacts(TypedDict):
+    """The vectors and the command that made them."""
+
+    format: int
+    of: str
+    source: str
+    task: str | None
+    pooling: str
+    max_length: int
+    command: str
+    git_revision: str | None
+
+
+class StsReport(VectorFacts):
+    average: dict[str, float | None]  # None without all suites
+    suites: dict[str, SuiteEntry]
+
+
+# Spearman of each layer [L + 1] by pooling, and one number for the first and last layer's mean
+LayerScores = Mapping[str, list[float | None] | float | None]
+
+
+class SuiteLayers(TypedDict):
+    all: LayerScores
+    subsets: dict[str, LayerScores]
+
+
+class SavedCurves(Saved):
+    """The scores that ``layers.png`` draws of a suite, as read from a file."""
+
+    cls: list[Score]
+    mean: list[Score]
+    max: list[Score]
+    first_last: Score = Field(alias="first-last mean")
+
+
+class SavedSuite(Saved):
+    all: SavedCurves
+    subsets: dict[str, object]
+
+
+class SavedLayers(Saved):
+    """A ``layers.json``: the name of the weights, and their scores by suite."""
+
+    of: str
+    suites: dict[str, SavedSuite]
+
+
+Suites = Mapping[str, Collection[str]]  # the subsets of each suite that is scored now
+
+
+def read_layers(files: Sequence[Path], suites: Suites) -> dict[str, Any]:
+    """Read the scores of layers by the name of the encoder, then by suite, as in ``layers.json``.
+
+    Raises UserError for a file that is missing or damaged, that has no suite of ``suites`` or
+    another version of one, or whose encoder is that of another file.
+    """
+    layers: dict[str, Any] = {}
+    for file in files:
+        saved = _read(file)
+        if saved.of in layers:
+            message = f"--with: {file} is of {saved.of!r}, as another file is: leave one out"
+            raise UserError(f"{message}, or change the `of` of one")
+        if not set(saved.suites) & set(suites):
+            message = f"--with: {file} has no scores of {', '.join(suites)}"
+            raise UserError(f"{message}, which are scored now: leave it out")
+        for name in suites:
+            if name in saved.suites and set(saved.suites[name].subsets) != set(suites[name]):
+                theirs, ours = (
+                    ", ".join(one) for one in (saved.suites[name].subsets, suites[name])
+                )
+                message = f"--with: {file}: its {name} is of {theirs}, not of {ours}"
+                raise UserError(f"{message}: score both encoders with the same --data and --stsb")
+        layers[saved.of] = saved.model_dump(by_alias=True)["suites"]
+    return layers
+
+
+def _read(file: Path) -> SavedLayers:
+    advice = "give a layers.json that `sts --layers` wrote"
+    if not file.is_file():
+        raise UserError(f"--with: {no_file(file)}: {advice}")
+    return read_saved(file, SavedLayers, f": damaged: {{}}; {advice}")
+
+
+def missing_notes(suites: Suites, others: Mapping[str, Any]) -> Iterator[str]:
+    """Say which curves of other encoders are not in the figure, or not in all its panels."""
+    for name, layers in others.items():
+        if absent := [suite for suite in suites if suite not in layers]:
+            yield f"--with: {name} has no scores of {', '.join(absent)}"
+        if more := [suite for suite in layers if suite not in suites]:
+            yield f"--with: {', '.join(more)} of {name}: not drawn, as not scored now"
+
 
 SPACE = {
     "alignment": "alignment (lower is better)",

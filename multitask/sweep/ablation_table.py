@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from multitask.reporting.comparison.comparison_json import Axis
-from multitask.reporting.comparison.replaced_files import check_comparison, compared_rows
+from multitask.reporting.sheet import Axis, check_comparison, compared_rows
 from multitask.sweep.grid import TASKS, Grid
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, finished_cells
 from multitask.utils.errors import UserError
@@ -48,8 +47,10 @@ def write_table(grid: Grid, runs: Runs, output: Path, failed: Failures) -> list[
 
 def _compare(grid: Grid, runs: Runs, output: Path, failed: Failures) -> list[Path]:
     # here, as they import scipy and matplotlib
-    from multitask.reporting.comparison.compare import Group, compare, write_comparison
-    from multitask.reporting.comparison.score_tables import terminal_page
+    from multitask.reporting.compare import compare
+    from multitask.reporting.read_runs import Group
+    from multitask.reporting.sheet_tables import terminal_page
+    from multitask.reporting.write_sheet import write_comparison
 
     finished = finished_cells(grid, runs)
     if not any(finished[cell.name] for cell in grid.cells if cell.row == grid.baseline):

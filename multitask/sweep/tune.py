@@ -18,7 +18,7 @@ from multitask.config.prepare_run_directory import discard_weights, own
 from multitask.config.run_directory import RunDirectory
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
-from multitask.reporting.comparison.holdout import holdout_scores
+from multitask.reporting.statistics import holdout_scores
 from multitask.sweep.engines.base import Settings, load_engine
 from multitask.sweep.pool import Pool, working
 from multitask.sweep.progress_bars import Progress

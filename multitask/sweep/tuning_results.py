@@ -158,7 +158,7 @@ def _draw(
 ) -> list[Path]:
     """Draw the history of the scores and, if it is known, what each parameter counts."""
     from multitask.reporting.figures import style
-    from multitask.reporting.figures.tuning_figures import draw_history, draw_importance
+    from multitask.reporting.figures.dots import draw_history, draw_importance
 
     finished = [trial for trial in tried if trial.values]
     if not finished:

@@ -78,13 +78,13 @@ def save_results(
         "select": plan.config.training.select,
         "conflict": conflict_summary(events),
     }
-    undefined = undefined_scores(plan, run.load_events())
+    undefined = undefined_scores(plan, events)
     report = run_result(plan, tasks, training, [*plan.warnings, *undefined])
     if distributed.rank() == 0:
         run.seal_log()
         run.write_json(run.report, report.content())  # a run that has this file is finished
-        write_reports(run.path)
-        write_card(run.path)
+        write_reports(run, report, events, plan.config)
+        write_card(run, report)
     return report
 
 

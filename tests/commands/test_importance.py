@@ -108,7 +108,7 @@ def test_a_run_gives_pictures_and_numbers(run_dir, tmp_path, capsys):
 
 
 def test_groups_order_the_tasks(run_dir, tmp_path, monkeypatch, capsys):
-    from multitask.reporting.figures import importance_map
+    from multitask.reporting.figures import maps as importance_map
 
     drawn = []
     for name in ("draw_tasks", "draw_lengths"):

@@ -208,12 +208,12 @@ def test_other_layers_are_checked_before_anything_is_encoded(
 def test_layers_of_another_encoder_are_drawn_too(
     tiny_encoder, suites, tmp_path, monkeypatch, capsys
 ):
-    from multitask.reporting.figures import layer_curves
+    from multitask.reporting.figures import curves
 
     file, drawn = tmp_path / "layers.json", []
     file.write_text(json.dumps({**LAYERS, "suites": {"STS12": STS12, "SNLI": STS12}}))
-    draw = layer_curves.draw_layers
-    monkeypatch.setattr(layer_curves, "draw_layers", lambda e: drawn.append(e) or draw(e))
+    draw = curves.draw_layers
+    monkeypatch.setattr(curves, "draw_layers", lambda e: drawn.append(e) or draw(e))
     out = tmp_path / "out"
     assert main(tiny_encoder, "--data", suites, "--output", out, "--layers", "--with", file) == 0
     (encoders,) = drawn

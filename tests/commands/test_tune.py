@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.reporting.comparison.holdout import holdout_scores
+from multitask.reporting.statistics import holdout_scores
 from tests.conftest import ROOT
 
 pytest.importorskip("optuna", reason="pip install optuna")

@@ -27,7 +27,7 @@ SPELLED_BY = {
 OTHER_FILES = {
     "multitask/inference/export/write_export.py: README.md",
     "multitask/models/encoders/kernels.py: .lock",
-    "multitask/reporting/comparison/compare.py: report.html",
+    "multitask/reporting/write_sheet.py: report.html",
 }
 
 

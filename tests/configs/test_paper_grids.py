@@ -11,7 +11,7 @@ import run_multitask
 from multitask.config import Config, load_config
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
-from multitask.reporting.paper.layout import load_layout
+from multitask.reporting.layout import load_layout
 from multitask.sweep.ablation_table import write_table
 from multitask.sweep.grid import load_grid
 from multitask.sweep.sweep_directory import plan_runs

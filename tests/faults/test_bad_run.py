@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from multitask.config.run_directory import RunDirectory
 from multitask.reporting.run_report import write_reports
 from multitask.utils.errors import UserError
 from tests.support.messages import complaint
@@ -80,7 +81,7 @@ def test_damaged_predictions_are_one_line_wherever_they_are_read(text, run_copy,
     line = complaint(capsys, "export", run_copy, tmp_path / "out", *exported)
     assert line.startswith(f"{file}: ")
     with pytest.raises(UserError, match=re.escape(str(file))):
-        write_reports(run_copy)
+        write_reports(RunDirectory(run_copy))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from multitask.config.run_directory import RunDirectory
 from multitask.reporting import html_page
 from multitask.reporting.page import (
     Code,
@@ -74,7 +75,7 @@ def runs(tmp_path_factory):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the figures' font has no emoji: none of its warnings
         for folder in folders.values():
-            write_reports(folder)
+            write_reports(RunDirectory(folder))
     return folders
 
 

@@ -11,6 +11,7 @@ import yaml
 from huggingface_hub import ModelCard
 
 from multitask.config.registry import task_type
+from multitask.config.run_directory import RunDirectory
 from multitask.reporting.model_card import Exported, card, write_card
 from tests.conftest import ROOT
 from tests.support.fabricated_run import write_run
@@ -24,7 +25,7 @@ def run(tmp_path_factory):
 
 def test_the_header_is_the_hubs_and_holds_every_dev_score_with_its_interval(run):
     folder, report = run
-    text = write_card(folder).read_text()
+    text = write_card(RunDirectory(folder)).read_text()
     data = yaml.safe_load(text.split("---\n")[1])
     assert data["base_model"] == "sentence-transformers/all-MiniLM-L6-v2"
     assert "library_name" not in data
@@ -116,7 +117,8 @@ def test_cards_need_no_torch(run):
     folder, _ = run
     code = (
         "import sys; from pathlib import Path; "
+        "from multitask.config.run_directory import RunDirectory; "
         "from multitask.reporting.model_card import write_card; "
-        f"write_card(Path({str(folder)!r})); assert 'torch' not in sys.modules"
+        f"write_card(RunDirectory(Path({str(folder)!r}))); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

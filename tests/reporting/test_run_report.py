@@ -1,9 +1,10 @@
-"""report.md and the terminal's table say what the saved files say, whatever the texts hold."""
+"""The reports of a run, and its worst mistakes."""
 
 import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -12,9 +13,11 @@ import yaml
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
-from multitask.reporting.run_report import data_table, terminal_table, write_reports
+from multitask.reporting.page import markdown_block
+from multitask.reporting.run_report import data_table, mistakes, terminal_table, write_reports
 from multitask.utils.errors import UserError
-from tests.support.fabricated_run import write_run
+from tests.support.fabricated_run import CLASSES, write_run
+from tests.support.run_files import task_entry
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +25,7 @@ def run(tmp_path_factory):
     """The fabricated run's folder, its report and its report.md."""
     folder = tmp_path_factory.mktemp("runs") / "a_run"
     report = write_run(folder)
-    path = write_reports(folder)
+    path = write_reports(RunDirectory(folder))
     assert path == folder / "report.md"
     return folder, report, path.read_text(encoding="utf-8")
 
@@ -127,7 +130,7 @@ def test_gradient_conflict_is_shown_where_it_was_measured(run, tmp_path):
     report = write_run(folder)
     result = {"sst-para": {"measured": 1200, "mean": -0.0123, "below_0": 0.625}}
     (folder / "report.json").write_text(json.dumps(report | {"conflict": result}))
-    text = write_reports(folder).read_text(encoding="utf-8")
+    text = write_reports(RunDirectory(folder)).read_text(encoding="utf-8")
     table = rows(section(text, "## Gradient conflict"))
     assert table == [["sst-para", "1,200", "-0.012", "62 %"]]
 
@@ -139,7 +142,9 @@ def test_the_set_up_says_what_was_trained(tmp_path):
     sts = {"pooling": {"name": "hire", "dropout": 0.2}, "adapter": "pal", "head_lr": 1e-4}
     config["tasks"]["sts"] |= sts | {"smart": {"weight": 3, "norm": "l2"}}
     (tmp_path / "run" / "config.yaml").write_text(yaml.safe_dump(config))
-    result = section(write_reports(tmp_path / "run").read_text(encoding="utf-8"), "## Set-up")
+    result = section(
+        write_reports(RunDirectory(tmp_path / "run")).read_text(encoding="utf-8"), "## Set-up"
+    )
     table = {row[0]: row[1:] for row in rows(result)}
     assert set(table) == {"sst", "para", "sts"}
     shown = table["sts"]
@@ -148,7 +153,9 @@ def test_the_set_up_says_what_was_trained(tmp_path):
     assert table["sst"][6:] == ["-", "16", "0.01"]
     assert "7 epochs; encoder's rate" in result and "; proportional, alternate" in result
     (tmp_path / "run" / "config.yaml").write_text("older: true\n")  # than the keys of now
-    assert "## Set-up" not in write_reports(tmp_path / "run").read_text(encoding="utf-8")
+    assert "## Set-up" not in write_reports(RunDirectory(tmp_path / "run")).read_text(
+        encoding="utf-8"
+    )
 
 
 def test_settings_repeat_the_run(run):
@@ -200,8 +207,85 @@ def test_undefined_scores_of_a_diverged_run(run):
 
 
 def test_reports_need_no_torch():
-    names = ("run_report", "figures.training_curves", "figures.grid_figures")
+    names = ("run_report", "figures.curves", "figures.maps")
     modules = ", ".join(f"multitask.reporting.{name}" for name in names)
     modules += ", multitask.tasks.metrics"
     code = f"import {modules}, sys; assert not {{'torch', 'matplotlib'}} & {{*sys.modules}}"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture(scope="module")
+def scored_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    write_run(folder, noise=0.4)
+    return RunDirectory(folder)
+
+
+def table_of(scored_run, task):
+    """The table of a task's mistakes, and the records that it is made from."""
+    records = scored_run.load_predictions(task, "dev")
+    return mistakes(scored_run.load_report().tasks[task], records), records
+
+
+@pytest.mark.parametrize("task", ["sst", "para"])
+def test_the_mistakes_are_the_wrong_rows_of_highest_probability(scored_run, task):
+    table, records = table_of(scored_run, task)
+    wrong = {}
+    for record in records:
+        if record["prediction"] != record["label"]:
+            first = record["scores"][0]
+            binary = first if record["prediction"] == 1 else 1 - first
+            confidence = binary if task == "para" else max(record["scores"])
+            wrong[record["id"]] = (confidence, record)
+    assert len(wrong) > 20
+    expected = sorted(wrong, key=lambda row: -wrong[row][0])[:20]
+    assert [row[0] for row in table.rows] == expected
+    assert [row[-1] for row in table.rows] == [f"{wrong[row][0]:.3f}" for row in expected]
+    for row in table.rows:
+        record = wrong[row[0]][1]
+        pair = record["label"], record["prediction"]
+        named = [CLASSES[label] for label in pair] if task == "sst" else map(str, pair)
+        assert list(row[-3:-1]) == list(named)
+
+
+def test_the_mistakes_of_numbers_are_the_largest_errors(scored_run):
+    table, records = table_of(scored_run, "sts")
+    errors = {r["id"]: abs(r["prediction"] - r["label"]) for r in records}
+    expected = sorted(errors, key=lambda row: -errors[row])[:20]
+    assert [row[0] for row in table.rows] == expected
+    assert [row[-1] for row in table.rows] == [f"{errors[row]:.3f}" for row in expected]
+
+
+def one_mistake(**changes):
+    """The table of mistakes of a task with this single dev record."""
+    record = {"id": "x", "texts": ["t"], "label": 0, "prediction": 1, "scores": [0.1, 0.9, 0, 0, 0]}
+    block = mistakes(task_entry("class", CLASSES), [record | changes])
+    return markdown_block(block, Path())
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("a | b \\ c", r"a \| b \\ c"),
+        ("two\r\nlines\tand   blanks", "two lines and blanks"),
+        ("<b>&amp;</b>", "&lt;b&gt;&amp;amp;&lt;/b&gt;"),
+        (
+            "[a](b) ![c](d) *e* _f_ `g` ~h~ $i$ # j",
+            r"[a]\(b) ![c]\(d) \*e\* \_f\_ \`g\` \~h\~ \$i\$ \# j",
+        ),
+        ("[brackets] (alone)", "[brackets] (alone)"),
+        ("x" * 201, "x" * 199 + "…"),
+        ("x" * 200, "x" * 200),
+        ("", ""),
+    ],
+)
+def test_texts_are_escaped_and_shortened(text, cell):
+    assert (
+        one_mistake(texts=[text]).splitlines()[2]
+        == f"| x | {cell} | very \\| negative | negative | 0.900 |"
+    )
+
+
+def test_rows_without_label_are_no_mistakes_and_an_undefined_confidence_is_shown():
+    assert one_mistake(label=None) == one_mistake(prediction=0) == "None."
+    assert one_mistake(scores=[None] * 5).endswith("| - |")

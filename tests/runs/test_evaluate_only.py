@@ -14,7 +14,8 @@ from multitask import load
 from multitask.config import load_config
 from multitask.data.splits import fingerprint
 from multitask.inference.similarity import alignment, uniformity
-from multitask.reporting.comparison.compare import compare, group_runs
+from multitask.reporting.compare import compare
+from multitask.reporting.read_runs import group_runs
 from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT

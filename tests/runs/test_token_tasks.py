@@ -10,7 +10,7 @@ import pytest
 
 import run_multitask
 from multitask import load
-from multitask.reporting.mistakes import mistakes
+from multitask.reporting.run_report import mistakes
 from multitask.tasks.question_answering import outcome
 from multitask.tasks.token_classification import entities
 from multitask.training.report_json import dev_results

@@ -1,4 +1,4 @@
-"""Stands in for `multitask.reporting.comparison` where a checkout does not have it (yet)."""
+"""Stands in for `multitask.reporting` where a checkout does not have it (yet)."""
 
 import json
 from collections.abc import Sequence

@@ -28,8 +28,8 @@ from multitask.sweep import pool
 from multitask.sweep.engines import slurm
 from tests.support import comparison_stand_in
 pool.PROGRAM, pool.TICK, pool.PAUSE, slurm.POLL = Path(sys.argv[1]), 0.02, 0.1, 0.2
-for name in ("compare", "score_tables"):
-    sys.modules[f"multitask.reporting.comparison.{name}"] = comparison_stand_in
+for name in ("compare", "sheet_tables", "write_sheet"):
+    sys.modules[f"multitask.reporting.{name}"] = comparison_stand_in
 import run_multitask
 sys.exit(run_multitask.main(sys.argv[2:]))
 """

@@ -35,10 +35,8 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr(pool, "PROGRAM", FAKE)
     monkeypatch.setattr(pool, "TICK", 0.02)
-    for name in ("compare", "score_tables"):
-        monkeypatch.setitem(
-            sys.modules, f"multitask.reporting.comparison.{name}", comparison_stand_in
-        )
+    for name in ("compare", "sheet_tables", "write_sheet"):
+        monkeypatch.setitem(sys.modules, f"multitask.reporting.{name}", comparison_stand_in)
     file = tmp_path / "g.yaml"
     file.write_text(GRID)
     return file

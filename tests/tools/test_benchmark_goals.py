@@ -6,9 +6,23 @@ from tools import benchmark_goals as goals
 from tools.benchmark_tables import TABLES
 
 
-def test_the_saved_table_is_made_of_the_saved_ones(capsys):
-    goals.main()
-    assert capsys.readouterr().out == (TABLES / "goals.md").read_text(encoding="utf-8")
+def test_a_changed_number_of_a_saved_table_changes_its_goals(tmp_path, monkeypatch):
+    saved = (TABLES / "smart_step.md").read_text(encoding="utf-8")
+    monkeypatch.setattr(goals, "TABLES", tmp_path)
+    words = []
+    for text in (saved, saved.replace("| 2.64 | 1.26 |", "| 3.64 | 1.96 |")):
+        (tmp_path / "smart_step.md").write_text(text, encoding="utf-8")
+        lines = goals.goals("smart_step").splitlines()
+        words.append([line.partition(": ")[2].partition(" (")[0] for line in lines])
+    assert words == [
+        ["2.64: stretch", "1.26: reached", "2.97: reached", "1.32: reached"],
+        ["3.64: missed", "1.96: missed", "2.97: reached", "1.32: reached"],
+    ]
+
+
+def test_every_goal_is_in_the_complete_table():
+    rows = goals.goals("").splitlines()[2:]
+    assert [row.split(" | ")[0] for row in rows] == [f"| {goal.what}" for goal in goals.GOALS]
 
 
 @pytest.mark.parametrize("goal", goals.GOALS, ids=lambda goal: goal.what)

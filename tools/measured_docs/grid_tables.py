@@ -6,13 +6,12 @@ from typing import Any
 
 from scipy.stats import ttest_rel
 
-from multitask.reporting.comparison import score_tables
-from multitask.reporting.comparison.significance import holm
-from multitask.reporting.comparison.verdicts import Compared, sentence
-from multitask.reporting.paper.layout import load_layout
-from multitask.reporting.paper.paper_files import paper_markdown
-from multitask.reporting.paper.paper_table import averages
+from multitask.reporting import sheet_tables
+from multitask.reporting.layout import load_layout
+from multitask.reporting.sheet_tables import paper_markdown
+from multitask.reporting.statistics import holm
 from multitask.reporting.table_formats import Table, markdown, number
+from multitask.reporting.verdicts import Compared, sentence
 from tools.measured_docs.store import RESULTS, ROOT, StoredComparison, StoredPaper, source_line
 
 GRIDS = RESULTS / "grids"
@@ -44,7 +43,7 @@ def grid(name: str) -> str | None:
         return None
     parts = [
         f"{markdown(title)}:\n\n{table.markdown()}"
-        for title, table in score_tables.titled_tables(comparison)
+        for title, table in sheet_tables.titled_tables(comparison)
     ]
     return "\n\n".join([*parts, *_notes(comparison), source_line(comparison["source"])]) + "\n"
 
@@ -57,14 +56,14 @@ def scores(name: str) -> str | None:
     comparison = load_grid(name)
     if comparison is None:
         return None
-    score_table = score_tables.score_table(comparison)
+    score_table = sheet_tables.score_table(comparison)
     header, rows = [*score_table.header], [[*row] for row in score_table.rows]
     difference = (
-        f"mean: {score_tables.difference_title(comparison).replace('Difference', 'difference')}"
+        f"mean: {sheet_tables.difference_title(comparison).replace('Difference', 'difference')}"
     )
     for title, other in (
-        (difference, score_tables.difference_table(comparison)),
-        ("time of an epoch", score_tables.time_table(comparison)),
+        (difference, sheet_tables.difference_table(comparison)),
+        ("time of an epoch", sheet_tables.time_table(comparison)),
     ):
         if other is not None:
             last = {name: cells[-1] for name, *cells in other.rows}
@@ -87,10 +86,10 @@ def paired(name: str) -> str | None:
     pairs = list(zip(groups[::2], groups[1::2], strict=True))
     rows = [[f"{second['name']} - {first['name']}"] for first, second in pairs]
     said = []
-    for column, title in enumerate(score_tables.columns(comparison)):
+    for column, title in enumerate(sheet_tables.columns(comparison)):
         compared = []
         entries: list[list[Any]] = [
-            [score_tables.entries(comparison, group)[column] for group in pair] for pair in pairs
+            [sheet_tables.entries(comparison, group)[column] for group in pair] for pair in pairs
         ]
         tests = [ttest_rel(second["values"], first["values"]) for first, second in entries]
         corrected = holm([test.pvalue for test in tests])
@@ -102,24 +101,23 @@ def paired(name: str) -> str | None:
                 "high": high,
                 "p_holm": p,
             }
-            row.append(score_tables.difference_cell(gain))
+            row.append(sheet_tables.difference_cell(gain))
             compared.append(Compared(row[0], gain))
         said.append(f"- {markdown(sentence(title, compared))}")
-    table = Table(("over seeds", *score_tables.columns(comparison)), rows)
+    table = Table(("over seeds", *sheet_tables.columns(comparison)), rows)
     return "\n".join([table.markdown(), "", *said]) + "\n"
 
 
 def printed(name: str) -> str:
-    """Write what a paper prints, from the layout ``configs/NAME.yaml``, and its averages."""
+    """Write what a paper prints, from the layout ``configs/NAME.yaml``; nothing is computed."""
     layout = load_layout(ROOT / "configs" / f"{name}.yaml")
     keys = [key for key, row in layout.rows.items() if row.printed]
     columns = {
         column.title: [layout.rows[key].printed[place] for key in keys]
         for place, column in enumerate(layout.columns)
     }
-    for mean in averages(layout, {}) if layout.averages else []:
-        means = [mean["printed"][key] for key in keys]
-        columns[mean["title"]] = [None if value is None else round(value, 2) for value in means]
+    title = layout.averages if isinstance(layout.averages, str) else "average"
+    columns[title] = [layout.rows[key].average for key in keys]
     shown = {title: _as_printed(values) for title, values in columns.items() if any(values)}
     point = f"{layout.curve} = " if layout.curve else ""
     names = [point + (layout.rows[key].title or key) for key in keys]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from tools import benchmark_goals
 from tools.measured_docs import (
     diagrams,
     grid_tables,
@@ -38,6 +39,7 @@ KINDS: dict[str, Callable[[str], str | None]] = {
     "says": sentences.says,
     "exported": text_excerpts.exported,
     "benchmark": text_excerpts.benchmark,
+    "goals": benchmark_goals.goals,
     "written": text_excerpts.written,
     "lines": text_excerpts.lines,
     "diagram": diagrams.diagram_of,

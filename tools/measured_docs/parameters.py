@@ -3,7 +3,7 @@
 import torch
 
 from multitask.config.registry import build
-from multitask.reporting.paper.layout import load_layout
+from multitask.reporting.layout import load_layout
 from multitask.reporting.table_formats import Table, number
 from tools.measured_docs.store import ROOT
 

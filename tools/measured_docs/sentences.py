@@ -1,8 +1,7 @@
 """Say in words what the differences of a stored grid or paper's table show."""
 
-from multitask.reporting.comparison.verdicts import comparison_verdicts
-from multitask.reporting.paper.paper_verdicts import paper_verdicts
 from multitask.reporting.table_formats import markdown
+from multitask.reporting.verdicts import comparison_verdicts, paper_verdicts
 from tools.measured_docs.grid_tables import load_grid, load_paper
 
 

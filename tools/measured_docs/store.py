@@ -28,8 +28,7 @@ from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
 from multitask.config.yaml_merge import load_tree
 from multitask.config.yaml_reader import dump_override
-from multitask.reporting.comparison.comparison_json import Comparison
-from multitask.reporting.paper.paper_json import PaperCell, PaperTable
+from multitask.reporting.sheet import Comparison, PaperCell, PaperTable
 from multitask.sweep.grid import GridFile, load_grid
 from multitask.sweep.sweep_directory import SweepDirectory
 from multitask.utils.errors import UserError

@@ -12,7 +12,7 @@ from multitask.data.tokenize import tokenize
 from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.encoders.bert import SelfAttention
 from multitask.models.encoders.operators import softmax
-from multitask.reporting.figures.attention_map import ClsAttention
+from multitask.reporting.figures.maps import ClsAttention
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 

@@ -10,7 +10,7 @@ from multitask.data.collate import Batch, separate
 from multitask.data.tokenize import Tokens
 from multitask.inference.analysis.layer_weights import summary, watched_weights
 from multitask.inference.scoring import Scorer
-from multitask.reporting.figures.importance_map import Importance, by_length
+from multitask.reporting.figures.maps import Importance, by_length
 
 
 def importance(

@@ -20,7 +20,7 @@ from multitask.inference.embeddings import Vectors, run_vectors
 from multitask.inference.load_run import TrainedRun, load
 from multitask.inference.search.text_index import TextIndex, check_origin, open_index
 from multitask.inference.similarity import cosines
-from multitask.reporting.figures.attention_map import draw_mean
+from multitask.reporting.figures.maps import draw_mean
 from multitask.reporting.figures.style import save_figure
 from multitask.tasks.base import NoLabels, Record
 from multitask.tasks.rows import ordinal

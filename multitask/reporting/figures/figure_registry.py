@@ -1,14 +1,14 @@
-# Tested by tests/reporting/figures/test_training_curves.py
+# Tested by tests/reporting/figures/test_curves.py
 """The figure of the dev predictions of each task type, as "module:function"."""
 
-CONFUSION = "multitask.reporting.figures.confusion_matrix:confusion"
+CONFUSION = "multitask.reporting.figures.maps:confusion"
 
 # by the name of the type; a type that is not here has no figure
 FIGURES = {
     "class": CONFUSION,
     "binary": CONFUSION,
     "tags": CONFUSION,
-    "number": "multitask.reporting.figures.scatter:scatter",
+    "number": "multitask.reporting.figures.curves:scatter",
 }
 
 

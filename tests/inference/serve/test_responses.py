@@ -208,7 +208,7 @@ def test_what_the_tasks_need_is_asked_for(served):
 def test_the_picture_is_drawn_of_the_tasks_attention(cross, served, monkeypatch):
     drawn = []
     monkeypatch.setattr(responses, "draw_mean", lambda *a: drawn.append(a) or real(*a))
-    from multitask.reporting.figures.attention_map import draw_mean as real
+    from multitask.reporting.figures.maps import draw_mean as real
 
     assert responses.attention_tasks(served) == ["sst"]  # one set of weights, no pair in one input
     assert responses.attention_tasks(cross) == ["sst", "qqp"]

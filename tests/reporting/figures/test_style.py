@@ -1,4 +1,4 @@
-"""All figures: text that can be read, saved without noise, legends that fit."""
+"""Sizes, labels and style of figures."""
 
 import ast
 from pathlib import Path

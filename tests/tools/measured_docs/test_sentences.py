@@ -2,18 +2,19 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from multitask.reporting.comparison import verdicts
-from multitask.reporting.comparison.verdicts import (
+from multitask.reporting import verdicts
+from multitask.reporting.verdicts import (
     Compared,
     comparison_verdicts,
+    paper_verdicts,
     sentence,
     verdict,
 )
-from multitask.reporting.paper.paper_verdicts import paper_verdicts
 from tests.conftest import ROOT
 from tools.measured_docs import grid_tables
 from tools.measured_docs.pages import BLOCK, measured_pages
@@ -41,20 +42,33 @@ def difference(value, low, high, p=0.01):
         (difference(0.2, 0.1, 0.3), 0.3, None, verdicts.AS_PRINTED),
         (difference(0.2, 0.1, 0.3, 0.05), 0.3, None, verdicts.CANNOT_TELL),
         (difference(0.2, 0.1, 0.3), 0.09, None, verdicts.LARGER),
-        (difference(0.2, 0.1, 0.3, 0.2), 0.09, None, verdicts.LARGER),
+        (difference(0.2, 0.1, 0.3, 0.2), 0.09, None, verdicts.CANNOT_TELL),
         (difference(0.2, 0.1, 0.3), 0.31, None, verdicts.SMALLER),
-        (difference(0.1, -0.1, 0.3, 0.5), 0.31, None, verdicts.SMALLER),
+        (difference(0.1, -0.1, 0.3, 0.5), 0.31, None, verdicts.CANNOT_TELL),
+        # the interval has 0 in it, whatever p says: no side, so neither larger nor smaller
+        (difference(0.2, -0.1, 0.3), 0.31, None, verdicts.CANNOT_TELL),
+        (difference(0.2, 0.0, 0.3), None, None, verdicts.NOT_SIGNIFICANT),
+        # docs/hire.md: 3 fusion layers
+        (difference(3.45, -0.67, 7.93, 0.5), -1.20, None, verdicts.CANNOT_TELL),
         (difference(-0.2, -0.3, -0.1), -0.09, None, verdicts.LARGER),
         (difference(-0.2, -0.3, -0.1), -0.31, None, verdicts.SMALLER),
         (difference(-0.2, -0.3, -0.1), 0.1, None, verdicts.OPPOSITE),
+        (difference(0.2, 0.1, 0.3), -0.1, None, verdicts.OPPOSITE),
         # the other side of 0, but 0 is not excluded
-        (difference(-0.2, -0.3, -0.1, 0.05), 0.1, None, verdicts.SMALLER),
+        (difference(-0.2, -0.3, -0.1, 0.05), 0.1, None, verdicts.CANNOT_TELL),
         (difference(0.2, 0.1, 0.3), 0.0, None, verdicts.PRINTED_0),
         (difference(0.0, -0.3, 0.3, 0.9), 0.0, 1.0, verdicts.PRINTED_0),
     ],
 )
 def test_every_verdict_at_its_borders(given, printed, margin, expected):
-    assert verdict(given, printed, margin) == expected
+    assert verdict(Compared("a", given, printed), margin) == expected
+
+
+@pytest.mark.parametrize("printed", [0.2, 0.05, 0.5, -0.2])
+def test_no_printed_difference_is_judged_where_rows_were_not_trained_alike(printed):
+    row = Compared("a", difference(0.2, 0.1, 0.3), printed, "33 % of the updates")
+    assert verdict(row) == verdicts.UNEQUAL
+    assert verdict(replace(row, printed=None)) == verdicts.HIGHER
 
 
 def test_a_sentence_has_the_interval_of_every_verdict():
@@ -68,7 +82,7 @@ def test_a_sentence_has_the_interval_of_every_verdict():
         Compared("g", difference(0.0, 0.0, 0.0, 1.0)),
     ]
     assert sentence("sst", rows) == (
-        "sst: higher: a +0.200 [+0.100, +0.300] (at 33 % of the updates); "
+        "sst: higher: a +0.200 [+0.100, +0.300] (33 % of the updates); "
         "lower: b and 1 with the same predictions -0.200 [-0.300, -0.100]; "
         "not significant: d, e, the intervals allow -0.037 to +0.024; "
         "no verdict from one seed: f; the baseline's predictions: 1 row."
@@ -119,6 +133,19 @@ def test_a_changed_number_of_a_saved_grid_changes_its_sentence(tmp_path, monkeyp
     assert says("grids/not_there") is None
 
 
+def test_a_group_whose_task_was_only_scored_was_not_trained_like_the_baseline():
+    comparison = grid_tables.load_grid("smart_short")
+    assert not any(line.startswith("Not trained") for line in comparison_verdicts(comparison))
+    group = comparison["groups"][1]
+    group["untrained"] = ["sst"]
+    last = comparison_verdicts(comparison)[-1]
+    assert last.startswith(f"Not trained like plain: {group['name']} (")
+    assert last.endswith(" for sst accuracy, mean).")
+    for each in comparison["groups"]:  # as a suite that no group is trained on
+        each["untrained"] = ["sst"]
+    assert not any(line.startswith("Not trained") for line in comparison_verdicts(comparison))
+
+
 def test_the_mean_has_a_sentence_only_where_several_tasks_count():
     comparison = grid_tables.load_grid("smart_short")
 
@@ -136,15 +163,31 @@ def test_the_mean_has_a_sentence_only_where_several_tasks_count():
 
 def test_a_changed_number_of_a_papers_table_changes_its_sentence():
     saved = json.loads((grid_tables.PAPERS / "layer_attention_table2.json").read_text())["table"]
-    last = saved["rows"][-1]["title"]
+    last = saved["rows"][-1]
     before = "\n".join(paper_verdicts(saved))
-    assert f"smaller than printed: {last} +0.64 [-0.14, +1.39] (printed +2.42)" in before
-    saved["rows"][-1]["cells"][0]["difference"] |= {"high": 2.42}
+    assert f", {last['title']}, the intervals allow -0.81 to +4.23 (printed +1.38 to" in before
+    assert "3 cannot tell" in before and "smaller" not in before
+    last["cells"][0]["difference"] |= {"low": 0.1, "p_holm": 0.01}
     after = "\n".join(paper_verdicts(saved))
-    assert f"cannot tell: AVG_All attention, CLS_All + AVG_All attention, {last}" in after
-    assert "1 smaller than printed" in before and "smaller" not in after
+    assert f"smaller than printed: {last['title']} +0.64 [+0.10, +1.39] (printed +2.42)" in after
+    last["cells"][0]["printed"] -= 5
+    opposite = "\n".join(paper_verdicts(saved))
+    assert f", {last['title']} +0.64 [+0.10, +1.39] (printed -2.58); cannot tell" in opposite
     assert paper_verdicts(saved | {"statistic": "sd"}) == []
     assert paper_verdicts(saved | {"curve": "k"})[0].startswith("Compared with k = ")
+
+
+def test_a_row_whose_head_was_not_trained_has_no_verdict_against_a_printed_difference():
+    saved = json.loads((grid_tables.PAPERS / "minibert_table2.json").read_text())["table"]
+    row = next(row for row in saved["rows"] if row["title"] == "SBert(MAX,MAX,MAX)")
+    assert "smaller than printed: SBert(MAX,MAX,MAX)" in str(paper_verdicts(saved))
+    for cell in row["cells"]:
+        cell["training"]["untrained"] = True
+    assert "than printed: SBert(MAX,MAX,MAX)" not in str(paper_verdicts(saved))
+    for each in saved["rows"]:  # as on suites that are only scored
+        for cell in each["cells"]:
+            cell["training"]["untrained"] = True
+    assert "smaller than printed: SBert(MAX,MAX,MAX)" in str(paper_verdicts(saved))
 
 
 def test_a_papers_rows_that_were_trained_unlike_the_baseline_in_one_column():
@@ -159,37 +202,44 @@ def test_a_papers_rows_that_were_trained_unlike_the_baseline_in_one_column():
     assert "1 the baseline's predictions" in line
 
 
-# Words that say how a comparison ended; `says` has the sentences that may. "The same seed" and "a
-# lower rate" say nothing about an end, "the same as" and "lower than" do.
-VERDICT = re.compile(
-    r"\b(?:(?:gain|help|repeat|better|worse|equal|cost|significan|improv|outperform|beat|hardly)\w*"
-    r"|wins?|won|los(?:es?|t)|matters?|same (?:as|scores?|results?)|as good|not see"
-    r"|(?:almost|nearly|about) (?:the same|as|no)|no (?:such )?(?:difference|effect)"
-    r"|(?:higher|lower) than)\b",
-    re.IGNORECASE,
+# Words that say how a comparison ended, or whether a goal was reached; generated blocks have the
+# sentences that may. "The same seed" and "a lower rate" say nothing about an end, "the same as" and
+# "lower than" do.
+OF_GOALS = (
+    r"(?:reach|flatter|help|outperform|beat|improv|hardly|surpass|exceed)\w*|better|worse|wins?|won"
+    r"|learn\w* (?:nothing|no)|(?:above|below|within|under|over) (?:the|our|its|both|all|a) goals?"
+    r"|missed|(?:faster|slower|cheaper) than|as (?:good|fast|slow|cheap)"
+    r"|(?:almost|nearly|about) (?:the same|as|no)|same (?:as|scores?|results?|speed|time)"
+    r"|no (?:such )?(?:difference|effect)"
 )
+OF_SCORES = (
+    r"(?:gain|repeat|equal|cost|significan)\w*|los(?:es?|t)|matters?|not see|less than"
+    r"|(?:higher|lower) than"
+)
+GOAL = re.compile(rf"\b(?:{OF_GOALS})\b", re.IGNORECASE)
+VERDICT = re.compile(rf"\b(?:{OF_GOALS}|{OF_SCORES})\b", re.IGNORECASE)
 COMPARED = {"grid", "scores", "paired", "paper", "ours", "lines", "written"}
 COMPARED |= {"runs", "trials", "contrastive", "conflict", "epochs", "importance", "layers"}
+TIMED = {"benchmark", "exported", "goals"}
 
 
 def verdicts_in_prose(text: str) -> list[str]:
-    """Return the words of verdict outside generated blocks, in sections with compared numbers.
+    """Return the words of verdict outside generated blocks, in sections with measured numbers.
 
     A section has the numbers of its subsections, too: its first lines introduce them.
     """
     text = BLOCK.sub(lambda block: f"\n<{block[2]}>\n", text)
     text = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", "", text, flags=re.DOTALL)  # code, links
     found: list[str] = []
-    below: dict[int, bool] = {}  # by depth: whether a later section has numbers
+    below: dict[int, set[str]] = {}  # by depth: the kinds of blocks of later sections
     for section in reversed(re.split(r"^(?=#+ )", text, flags=re.MULTILINE)):
         depth = len(section) - len(section.lstrip("#"))
-        compared = not COMPARED.isdisjoint(re.findall(r"^<(\w+)>$", section, re.MULTILINE))
-        subsections = [below.pop(each) for each in list(below) if each > depth]
-        compared |= any(subsections)
-        below[depth] = below.get(depth, False) or compared
-        if compared:
+        kinds = set(re.findall(r"^<(\w+)>$", section, re.MULTILINE))
+        kinds |= set().union(*(below.pop(each) for each in list(below) if each > depth))
+        below[depth] = below.get(depth, set()) | kinds
+        if kinds & (COMPARED | TIMED):
             title = section.partition("\n")[0]
-            words = VERDICT.findall(" ".join(section.split()))
+            words = (VERDICT if kinds & COMPARED else GOAL).findall(" ".join(section.split()))
             found = [*(f"{title}: {word}" for word in words), *found]
     return found
 
@@ -223,11 +273,26 @@ def test_verdicts_are_found_where_a_subsection_has_the_results():
         ("It wins, beats it, improves it.", ["wins", "beats", "improves"]),
         ("There is no such effect, and no difference.", ["no such effect", "no difference"]),
         ("One is as good.", ["as good"]),
+        ("It has learned nothing, which flatters it.", ["learned nothing", "flatters"]),
+        ("It cost twice, and is lost.", ["cost", "lost"]),
     ],
 )  # fmt: skip
 def test_words_of_verdict(sentence, found):
     text = f"# A\n{sentence}\n<!-- measured: grid smart -->\n<!-- end -->\n"
     assert verdicts_in_prose(text) == [f"# A: {word}" for word in found]
+
+
+@pytest.mark.parametrize("kind", ["benchmark smart_step", "goals", "goals smart_step"])
+def test_words_about_goals_next_to_a_benchmark(kind):
+    text = f"""# A
+With 32 rows all goals are reached, the time is a little above the goal. One is faster than the
+other, and helps. It costs 2.7 steps.
+<!-- measured: {kind} -->
+reached
+<!-- end -->
+"""
+    words = ["reached", "above the goal", "faster than", "helps"]
+    assert verdicts_in_prose(text) == [f"# A: {word}" for word in words]
 
 
 @pytest.mark.parametrize("page", measured_pages(), ids=lambda page: page.name)

@@ -1,1 +1,0 @@
-"""Compare finished runs: groups of seeds, paired bootstrap, tables and figures."""

@@ -1,0 +1,176 @@
+"""The layout of a paper's table, a YAML file with columns, rows and printed values.
+
+title: MaxPoolBERT, Table 2
+source: BERT-base, GLUE dev, mean of 3 seeds     # what the printed values are
+paper: {encoder: bert-base-uncased, rows: all, epochs: 4, seeds: 3}
+statistic: mean                                  # of our seeds: mean, median or sd
+baseline: cls
+columns:
+  - {title: CoLA MCC, task: cola, metric: mcc}
+  - {title: MNLI-mm, task: mnli_mm, metric: accuracy, of: mnli}   # one task of nine
+  - {title: RTE 250, task: rte, metric: accuracy, cells: rows_250}    # rows_250-cls is `cls`
+rows:
+  cls: {title: BERT base, printed: [53.59, 84.57, null]}            # in percent; null: not printed
+averages: GLUE avg.                              # the paper's name for the mean of its columns
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from multitask.config import Strict, explain
+from multitask.config.registry import TASK_TYPES, task_type
+from multitask.config.yaml_merge import load_extended
+
+
+class Column(Strict):
+    """One score: a task and a metric.
+
+    Attributes:
+        title: the head of the column.
+        task: the task in our runs; without it the column has the paper's values alone.
+        metric: its metric, as report.json calls it.
+        of: columns with one name are one task in the official average; default: the task's name.
+        cells: a label: the column is about the cells of the grid whose names begin with it, and the
+            rows are called what follows it.
+        averaged: whether it enters the averages; `official`: only that of GLUE.
+    """
+
+    title: str
+    task: str = ""
+    metric: str = ""
+    of: str | None = None
+    cells: str | None = None
+    averaged: bool | Literal["official"] = True
+
+
+class Row(Strict):
+    """One method; its key is its name in the grid.
+
+    Attributes:
+        title: the name in the table; default: the key.
+        printed: the paper's values in percent, in the order of the columns.
+        average: the average that the paper prints, in percent. It is the mean of the columns if
+            ``averages`` is its name, else GLUE's.
+        baseline: the row that this one is compared with; default: the layout's, and none for a row
+            that another one names.
+    """
+
+    title: str | None = None
+    printed: list[float | int | None] = []
+    average: float | None = None
+    baseline: str | None = None
+
+
+class PaperSetting(Strict):
+    """How the paper's runs were trained, for a warning where ours were not.
+
+    Attributes:
+        encoder: its name, as in `encoder.name`.
+        rows: training rows per task; `all` if none were left out.
+        epochs: the number of epochs.
+        seeds: the number of seeds.
+    """
+
+    encoder: str | None = None
+    rows: int | Literal["all"] | None = None
+    epochs: int | None = None
+    seeds: int | None = None
+
+
+class Layout(Strict):
+    """The keys of a layout file.
+
+    Attributes:
+        title: what the table is.
+        source: where the printed values are from.
+        paper: how the paper's runs were trained.
+        statistic: what is shown of our seeds.
+        baseline: the row that others are compared with; default: the first that names none.
+        margin: differences whose interval is within ± it, in points, are called equal where the
+            paper prints none; default: none are.
+        columns: the columns, in order.
+        rows: the rows, in order.
+        other_rows: whether rows of our runs that are not among ``rows`` follow them.
+        curve: what the rows are values of, such as `k`: they are drawn as a curve, without
+            ``other_rows``.
+        averages: also the two averages of GLUE; a text is the paper's name for the mean of the
+            columns.
+    """
+
+    title: str
+    source: str | None = None
+    paper: PaperSetting | None = None
+    statistic: Literal["mean", "median", "sd"] = "mean"
+    baseline: str | None = None
+    margin: float | None = Field(None, gt=0)
+    columns: list[Column] = Field(min_length=1)
+    rows: dict[str, Row] = {}
+    other_rows: bool = True
+    curve: str | None = None
+    averages: bool | str = False
+
+    @property
+    def takes_other_rows(self) -> bool:
+        """Return True if rows of our runs that are not among ``rows`` are in the table."""
+        return self.other_rows and not self.curve
+
+    def first_baseline(self, names: Sequence[str]) -> str:
+        """Return the baseline of rows that name none: by default the first of these rows."""
+        return self.baseline or next(name for name in names if not self._own_baseline(name))
+
+    def baselines(self, names: Sequence[str]) -> dict[str, str | None]:
+        """Return the baseline of each row of ``names``; None if it is compared with none."""
+        first = self.first_baseline(names)
+        named = {row.baseline for row in self.rows.values()}
+        return {
+            name: self._own_baseline(name) or (None if name == first or name in named else first)
+            for name in names
+        }
+
+    def _own_baseline(self, name: str) -> str | None:
+        return self.rows[name].baseline if name in self.rows else None
+
+
+def load_layout(path: str | os.PathLike[str]) -> Layout:
+    """Read a layout file. Raises UserError: one line with file, line and key path."""
+    tree = load_extended(Path(path))
+    try:
+        layout = Layout.model_validate(tree.value)
+    except ValidationError as error:
+        raise explain(error, tree, Layout) from error
+    metrics = {metric for name in TASK_TYPES for metric in task_type(name).selects}
+    for place, column in enumerate(layout.columns):
+        if column.metric not in metrics and (column.task or column.metric):
+            message = f"expected one of {', '.join(sorted(metrics))}"
+            raise tree.error(("columns", place, "metric"), message)
+    for name, row in layout.rows.items():
+        if row.printed and len(row.printed) != len(layout.columns):
+            message = f"{len(row.printed)} values for {len(layout.columns)} columns"
+            raise tree.error(("rows", name, "printed"), message)
+        if row.baseline is not None and row.baseline not in layout.rows:
+            message = f"expected one of {', '.join(layout.rows)}"
+            raise tree.error(("rows", name, "baseline"), message)
+        if name in _above(layout, name):
+            message = "the row would be compared with itself, perhaps over others: leave it out"
+            raise tree.error(("rows", name, "baseline"), message)
+    for key, alone in (("other_rows", not layout.other_rows), ("curve", layout.curve)):
+        if alone and not layout.rows:
+            message = "there are no rows: name them under `rows`, or leave it out"
+            raise tree.error((key,), message)
+    if layout.baseline is not None and layout.rows and layout.baseline not in layout.rows:
+        raise tree.error(("baseline",), f"expected one of {', '.join(layout.rows)}")
+    return layout
+
+
+def _above(layout: Layout, name: str) -> list[str]:
+    """List a row's baseline, the baseline of that, and so on, until one comes again."""
+    found: list[str] = []
+    above = layout.rows[name].baseline
+    while above in layout.rows and above not in found:
+        found.append(above)
+        above = layout.rows[above].baseline
+    return found

@@ -1,0 +1,275 @@
+"""Bootstrap over seeds, p-values, Holm's correction, and ratios of standard deviations.
+
+``multitask.tasks.bootstrap`` resamples the rows. One resample of a group draws rows of each dev set
+and seeds, both with replacement; its value is the mean over the drawn seeds of the metric on the
+drawn rows (a two-way bootstrap; Owen, "The pigeonhole bootstrap", 2007).
+
+Limits, measured by ``benchmarks/bootstrap_coverage.py``:
+
+- With one seed, p would reflect only the noise of the rows: there is none (``scored_groups``).
+- With several seeds the test is conservative: the noise of single runs on single rows is counted
+  with the rows and again with the seeds.
+- S seeds drawn from S vary less than S new seeds would, by (S - 1) / S in variance. If seeds differ
+  several times more than the rows' noise, two or three seeds are too few and p is too small.
+- Correlations and F1 get the same percentile intervals, without bias correction.
+"""
+
+import math
+import statistics
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from multitask.config.registry import task_type
+from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report_model import RunReport
+from multitask.reporting.read_runs import (
+    ScoredRows,
+    check_same_rows,
+    load_split,
+    resampled_metric,
+)
+from multitask.reporting.sheet import (
+    Columns,
+    Difference,
+    Scores,
+    best_of,
+)
+from multitask.tasks.base import Array
+from multitask.tasks.bootstrap import percentiles
+from multitask.tasks.metrics import joint_tasks
+from multitask.utils.errors import UserError
+
+
+def drawn_seeds(seeds: Sequence[int], resamples: int) -> Array:
+    """Draw positions with replacement among S seeds, int [R, S].
+
+    The same seeds give the same draws, so that groups with equal seeds are paired. Other seeds give
+    independent draws.
+    """
+    generator = np.random.default_rng([len(seeds), *seeds])
+    return generator.integers(len(seeds), size=(resamples, len(seeds)))
+
+
+def seed_means(values: Array, draws: Array) -> Array:
+    """Average over the drawn seeds of each resample: ``values`` and ``draws`` [R, S] -> [R]."""
+    means: Array = np.take_along_axis(values, draws, axis=1).mean(axis=1)
+    return means
+
+
+def p_value(differences: Array) -> float:
+    """Return the two-sided bootstrap p of differences [R]: 2 min(P(d <= 0), P(d >= 0)), at most 1.
+
+    Each probability is (count + 1) / (R + 1), so that p is never 0. NaN differences are ignored;
+    the result is NaN if there is no other.
+    """
+    finite = differences[np.isfinite(differences)]
+    if not len(finite):
+        return math.nan
+    fewer = min((finite <= 0).sum(), (finite >= 0).sum())
+    return min(1.0, 2 * (int(fewer) + 1) / (len(finite) + 1))
+
+
+def corrected(differences: Sequence[Array], p_values: Sequence[float]) -> list[float]:
+    """Apply Holm's correction to comparisons, of which each has its differences [R] and its p.
+
+    Equal differences are one comparison: cells of a probe grid share their probes. Differences that
+    are all 0 are none, as both groups have the same predictions: p stays.
+    """
+    keys = [each.tobytes() for each in differences]
+    once = {key: p for key, each, p in zip(keys, differences, p_values, strict=True) if each.any()}
+    adjusted = dict(zip(once, holm([*once.values()]), strict=True))
+    return [adjusted.get(key, p) for key, p in zip(keys, p_values, strict=True)]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Apply Holm's step-down correction (Holm 1979); adjusted p-values keep the given order.
+
+    The i-th smallest of m (from 0) is multiplied by m - i; it is at least the one before it and at
+    most 1. NaN stays NaN and does not count.
+    """
+    p = np.asarray(p_values, dtype=float)
+    adjusted = np.full(len(p), math.nan)
+    order = np.argsort(p, kind="stable")[: np.isfinite(p).sum()]
+    scaled = p[order] * np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return adjusted.tolist()
+
+
+class Ratio(NamedTuple):
+    """A ratio of standard deviations and its interval.
+
+    Attributes:
+        value: the ratio.
+        low: lower end of the interval.
+        high: upper end of the interval.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+def sd_ratio(
+    values: Sequence[float | None], baseline: Sequence[float | None], confidence: float = 0.95
+) -> Ratio | None:
+    """Return sd(values) / sd(baseline) with the interval of the F distribution.
+
+    It holds for independent seeds with normally distributed scores. Three seeds each give a factor
+    of 6.2 either way, five 3.1. None with fewer than two seeds, an undefined score, or a standard
+    deviation of 0.
+    """
+    from scipy.stats import f
+
+    pair = []
+    for scores in (values, baseline):
+        defined = [score for score in scores if score is not None]
+        if len(defined) < 2 or len(defined) < len(scores):
+            return None
+        pair.append((statistics.stdev(defined), len(defined) - 1))
+    (ours, freedom), (theirs, baseline_freedom) = pair
+    if not ours or not theirs:
+        return None
+    tail = (1 - confidence) / 2
+    low, high = (f.ppf(share, freedom, baseline_freedom) ** 0.5 for share in (tail, 1 - tail))
+    ratio = ours / theirs
+    return Ratio(ratio, ratio / float(high), ratio / float(low))
+
+
+def held_out(runs: Sequence[tuple[Path, RunReport]], counted: Collection[str]) -> Columns | None:
+    """Return a group's ``tasks.NAME`` and ``overall``, each with ``mean`` and ``sd`` over seeds.
+
+    Scores come from ``predictions/TASK.holdout.jsonl``, which the selected weights predicted.
+    ``overall`` is the mean over the tasks in ``counted``; None if the group lacks one of them.
+
+    Returns None if a run has no holdout. Raises UserError if a file is damaged.
+    """
+    values: dict[str, list[float]] = {}
+    for run, report in runs:
+        for task, entry in report.tasks.items():
+            if RunDirectory(run).predictions_of(task, "holdout").is_file():
+                score = load_split(run, task, "holdout", entry).value()
+                values.setdefault(task, []).append(score)
+    complete = {task: scores for task, scores in values.items() if len(scores) == len(runs)}
+    if not complete:
+        return None
+    overall = None
+    if counted and set(counted) <= set(complete):
+        by_seed = zip(*(complete[task] for task in counted), strict=True)
+        overall = over_seeds([statistics.fmean(scores) for scores in by_seed])
+    return {
+        "tasks": {task: over_seeds(scores) for task, scores in complete.items()},
+        "overall": overall,
+    }
+
+
+def holdout_scores(run: Path, objectives: Sequence[str] = ()) -> list[float]:
+    """Return a finished run's score on its holdout; NaN if undefined.
+
+    This is the mean over the trained tasks, or the score of each of ``objectives``. Raises
+    UserError if the run has no such score, or a file is damaged.
+    """
+    report = RunDirectory(run).load_report()
+    trained = {
+        name: task_type(entry.label_type)
+        for name, entry in report.tasks.items()
+        if not entry.evaluate_only
+    }
+    scores = held_out([(run, report)], joint_tasks(trained))
+    columns: list[Scores | None] = [None]
+    if scores:
+        columns = [scores["tasks"].get(name) for name in objectives] or [scores["overall"]]
+    if not all(columns):
+        raise UserError(f"{run}: no scores on held-out rows: set `training.holdout`, such as 0.1")
+    means = [column["mean"] for column in columns if column]
+    return [math.nan if mean is None else mean for mean in means]
+
+
+def over_seeds(values: list[float]) -> Scores:
+    """Return the scores of a group's seeds, their mean and standard deviation; NaN if undefined."""
+    mean = statistics.fmean(values)
+    several = len(values) > 1 and math.isfinite(mean)
+    return {"values": values, "mean": mean, "sd": statistics.stdev(values) if several else math.nan}
+
+
+# one column of the table: per group its score for each seed and its resampled means [R]; None for
+# a group without the column
+Column = list[tuple[list[float], Array] | None]
+Runs = list[tuple[Path, RunReport]]  # the runs of a group with their report.json
+
+
+def task_column(
+    task: str, sets: list[list[ScoredRows]], reports: list[Runs], resamples: int
+) -> Column:
+    """Return each group's reported score per seed, and its resampled means over seeds."""
+    every = [run for scored in sets for run in scored]
+    for other in every[1:]:
+        check_same_rows(task, every[0], other)
+    ends = np.cumsum([len(scored) for scored in sets])
+    parts = np.split(resampled_metric(task, every, resamples), ends[:-1], axis=1)
+    column: Column = []
+    for values, runs in zip(parts, reports, strict=True):
+        if not values.shape[1]:
+            column.append(None)
+            continue
+        entries = [report.tasks[task] for _, report in runs]
+        scores = np.array([entry.score for entry in entries], dtype=float)
+        draws = drawn_seeds([report.seed for _, report in runs], resamples)
+        column.append((scores.tolist(), seed_means(values, draws)))
+    return column
+
+
+def mean_column(columns: list[Column]) -> Column:
+    """Average the columns, for the groups that have all of them."""
+    overall: Column = []
+    for entries in zip(*columns, strict=True):
+        present = [entry for entry in entries if entry is not None]
+        if len(present) < len(entries):
+            overall.append(None)
+            continue
+        by_seed = zip(*(scores for scores, _ in present), strict=True)
+        means = [statistics.fmean(scores) for scores in by_seed]
+        overall.append((means, np.mean([samples for _, samples in present], axis=0)))
+    return overall
+
+
+def scored_groups(column: Column, baselines: Sequence[int | None]) -> list[Scores | None]:
+    """Return each group's entry of one column; NaN for an undefined score.
+
+    ``baselines`` are the places of the groups that they are compared with. A difference has a p
+    only if both groups have several seeds: one seed says nothing about another (docs/comparing.md
+    measures how often its p would be wrong). Holm's correction is over those with one baseline.
+    """
+    entries = [None if entry is None else _summary(*entry) for entry in column]
+    best = best_of([e["mean"] for e in entries if e and math.isfinite(e["mean"])])
+    compared: dict[int, list[tuple[Difference, Array]]] = {}
+    for each, entry, at in zip(entries, column, baselines, strict=True):
+        if each is None or entry is None:
+            continue
+        each["best"], each["difference"] = each["mean"] == best, None
+        base, against = (None, None) if at is None else (entries[at], column[at])
+        if at is None or base is None or against is None:
+            continue
+        value = each["mean"] - base["mean"]
+        if math.isfinite(value):
+            differences = entry[1] - against[1]
+            low, high = percentiles(differences)
+            several = min(len(entry[0]), len(against[0])) > 1
+            p = p_value(differences) if several else math.nan
+            difference: Difference = {"value": value, "low": low, "high": high, "p": p}
+            each["difference"] = difference
+            compared.setdefault(at, []).append((difference, differences))
+    for pairs in compared.values():
+        ps = corrected([samples for _, samples in pairs], [each["p"] for each, _ in pairs])
+        for (difference, _), p in zip(pairs, ps, strict=True):
+            difference["p_holm"] = p
+    return entries
+
+
+def _summary(scores: list[float], samples: Array) -> Scores:
+    """Return mean, standard deviation and interval of a group's score; NaN if one seed has NaN."""
+    summary = over_seeds(scores)
+    low, high = percentiles(samples) if math.isfinite(summary["mean"]) else (math.nan, math.nan)
+    return {**summary, "low": low, "high": high}

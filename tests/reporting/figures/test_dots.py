@@ -1,0 +1,247 @@
+"""Figures of scores as dots: comparisons, papers' tables, searches."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multitask.config.yaml_merge import load_extended
+from multitask.reporting.figures import dots, style
+from multitask.reporting.figures.dots import (
+    draw_comparison,
+    draw_gains,
+    draw_history,
+    draw_importance,
+    draw_paper_table,
+    draw_scores,
+)
+from multitask.reporting.layout import load_layout
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
+
+def entry(mean, **changes):
+    result = {"values": [mean - 0.01, mean + 0.01], "mean": mean, "low": mean - 0.03,
+             "high": mean + 0.02, "best": False, "sd": 0.01}  # fmt: skip
+    return result | changes
+
+
+def made(groups, tasks=("sst", "sts")):
+    """A comparison of so many groups, the first being the baseline."""
+    return {
+        "baseline": "group 0",
+        "tasks": {task: {"metric": "macro_f1"} for task in tasks},
+        "groups": [
+            {
+                "name": f"group {i}",
+                "tasks": {task: entry(0.5 + i / 100) for task in tasks},
+                "overall": entry(0.5 + i / 100),
+            }
+            for i in range(groups)
+        ],
+    }
+
+
+def panels(figure):
+    return {axes.get_title(): axes for axes in figure.axes if axes.get_visible()}
+
+
+def test_each_panel_shows_seeds_means_intervals_and_the_baseline():
+    comparison = made(3)
+    comparison["groups"][2]["tasks"]["sts"]["best"] = True
+    drawn = panels(draw_comparison(comparison))
+    assert list(drawn) == ["sst: macro f1", "sts: macro f1", "mean of the tasks"]
+    axes = drawn["sts: macro f1"]
+    lines = {}
+    for line in axes.lines:
+        lines.setdefault(line.get_label(), []).append(np.array(line.get_xdata()).ravel().tolist())
+    assert lines["one seed"] == [pytest.approx([m - 0.01, m + 0.01]) for m in (0.5, 0.51, 0.52)]
+    assert lines["mean"] == [[0.5], [0.51]] and lines["best mean"] == [[0.52]]
+    assert lines["mean of the baseline (bold name)"] == [[0.5, 0.5]]
+    spans = [collection.get_segments()[0][:, 0].tolist() for collection in axes.collections]
+    assert spans == [pytest.approx([m - 0.03, m + 0.02]) for m in (0.5, 0.51, 0.52)]
+    assert axes.yaxis_inverted()  # the first group on top
+
+
+def test_missing_and_undefined_scores_are_gaps():
+    comparison = made(3)
+    del comparison["groups"][1]["tasks"]["sst"]
+    comparison["groups"][1]["overall"] = None
+    undefined = {"mean": None, "low": None, "high": None, "values": [None, 0.4]}
+    comparison["groups"][0]["tasks"]["sst"] |= undefined
+    figure = draw_comparison(comparison)
+    labels = [line.get_label() for line in panels(figure)["sst: macro f1"].lines]
+    assert labels == ["one seed", "one seed", "mean"]  # and no line of the baseline
+
+
+@pytest.mark.parametrize(("groups", "tasks"), [(1, 1), (2, 3), (27, 3), (5, 9)])
+def test_any_number_of_groups_and_tasks_fits(groups, tasks, tmp_path):
+    comparison = made(groups, [f"task_{i}" for i in range(tasks)])
+    comparison["groups"][0]["name"] = comparison["baseline"] = "a name with $ signs $ " * 4
+    figure = draw_comparison(comparison)
+    assert len(panels(figure)) == (tasks + 1 if tasks > 1 else 1)
+    figure.savefig(tmp_path / "figure.png", dpi=40)
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert len(names) == groups and len(names[0]) < 60
+
+
+SIZES = {"cola": 8551, "mrpc": 3668, "sst2": 67349, "rte": 2490, "wnli": 635}
+SIZES |= {"sst5": 8544, "stsb_course": 6040}
+LAYOUTS = [
+    file
+    for file in sorted((ROOT / "configs").rglob("*.yaml"))
+    if "columns" in load_extended(file).value
+]
+
+
+def table(file: Path | str) -> dict:
+    """The layout's table with made-up runs: column i gains i / 10 + the row's number points."""
+    if isinstance(file, str):
+        file = ROOT / "configs" / "maxpoolbert" / f"{file}.yaml"
+    layout = load_layout(file)
+    rows = []
+    names = {key: row.title or key for key, row in layout.rows.items()} or {"a": "a", "b": "b"}
+    for number, (key, title) in enumerate(names.items()):
+        cells = []
+        printed = layout.rows[key].printed if key in layout.rows else []
+        for place, column in enumerate(layout.columns):
+            value = place / 10 + number
+            size = SIZES.get(column.task, 1000)
+            size = int(column.cells.removeprefix("rows_")) if column.cells else size
+            gain = {"value": value, "low": value - 1, "high": value + 2} if number else None
+            cells.append(
+                {"values": [50.0 + number, 51.0 + number], "mean": 50.5, "sd": 0.5, "median": 50.9,
+                 "printed": printed[place] if printed else None,
+                 "train_rows": size, "difference": gain}
+            )  # fmt: skip
+        rows.append({"name": key, "title": title, "cells": cells})
+    baseline = layout.baseline or next(iter(names))
+    return {
+        "title": layout.title, "statistic": layout.statistic, "curve": layout.curve,
+        "baseline": baseline, "baseline_title": names[baseline], "rows": rows,
+        "columns": [column.model_dump() for column in layout.columns],
+    }  # fmt: skip
+
+
+def lines(figure) -> dict[str, tuple[list[float], list[float]]]:
+    (axes,) = figure.axes
+    return {
+        container.get_label(): (list(container[0].get_xdata()), list(container[0].get_ydata()))
+        for container in axes.containers
+    }
+
+
+@pytest.mark.parametrize("file", LAYOUTS, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_the_figures_of_every_layout_can_be_read(file, tmp_path, monkeypatch):
+    """The names of the rows are distinct, all text is inside, and panels are high enough."""
+    saved = []
+    monkeypatch.setattr(style, "save_figure", lambda figure, path: saved.append(figure))
+    made = table(file)
+    draw_paper_table(tmp_path, made)
+    titles = [style.wrapped(row["title"], dots.NAME) for row in made["rows"]]
+    assert len(set(titles)) == len(made["rows"])
+    for figure in saved:
+        figure.draw_without_rendering()
+        box, size = figure.get_tightbbox(), figure.get_size_inches()
+        assert (box.min >= -0.01).all() and (box.max <= size + 0.01).all()
+        shown = [axes for axes in figure.axes if axes.get_visible()]
+        for axes in shown:
+            assert axes.get_position().height * size[1] * style.DPI >= style.LEAST_HEIGHT - 2
+        legend = {text.get_text() for text in figure.legends[0].get_texts()}
+        labels = {text.get_text() for text in shown[0].get_xticklabels()}
+        labels |= {text.get_text() for text in shown[0].get_yticklabels()}
+        if figure is saved[0]:
+            assert set(titles) <= labels
+        elif not any(column["cells"] for column in made["columns"]):
+            point = f"{made['curve']} = " if made["curve"] else ""
+            assert {point + title for title in titles} - legend == {point + titles[0]}
+
+
+def test_long_names_stay_distinct_and_a_dollar_is_escaped_once():
+    one, two, three = dots._names(["a" * 92 + "b", "a" * 92 + "c", "$5"])
+    assert one != two
+    assert three == r"\$5"
+
+
+def test_columns_of_sizes_are_a_line_for_each_task():
+    made = table("size_table")
+    drawn = lines(figure := draw_gains(made))
+    assert list(drawn) == [f"Max_Seq+MHA, {task}" for task in ("cola", "mrpc", "rte", "sst2")]
+    for sizes, _ in drawn.values():
+        assert sizes == pytest.approx([0, 1, 2, 3], abs=0.4)
+    assert drawn["Max_Seq+MHA, mrpc"][1] == pytest.approx([1.4, 1.5, 1.6, 1.7])
+    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert ticks == ["250", "500", "1,000", "2,000"]
+
+
+def test_other_columns_are_a_point_for_each_task(tmp_path: Path):
+    made = table("table2_minilm")
+    drawn = lines(figure := draw_gains(made))
+    assert len(drawn) == 5
+    for number, (sizes, values) in enumerate(drawn.values(), 1):
+        assert sorted(sizes) == pytest.approx(range(7), abs=0.4)
+        # by size: wnli, rte, mrpc, sts, sst5, cola, sst2 by their places among the columns
+        by_place = [value for _, value in sorted(zip(sizes, values, strict=True))]
+        assert by_place == pytest.approx([number + i / 10 for i in (5, 4, 1, 7, 6, 0, 3)])
+    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert ticks[0] == "WNLI Acc.\n635" and ticks[2] == "MRPC Acc.\n3,668" and len(ticks) == 7
+    for file in draw_paper_table(tmp_path, made):
+        assert file.stat().st_size > 5000
+
+
+def test_the_papers_gain_is_an_open_mark_next_to_ours():
+    figure = draw_gains(table("table7_minilm"))
+    assert "gain over k = 1\nin points" in figure.axes[0].get_ylabel()
+    (_, open_marks, *_) = [
+        line for line in figure.axes[0].lines if line.get_markerfacecolor() == "none"
+    ]
+    # k = 3 of MaxPoolBERT's Table 7: MCC 55.35 - 54.85, accuracy 85.95 - 83.58, RTE 66.06 - 63.18
+    assert sorted(open_marks.get_ydata()) == pytest.approx([0.5, 2.37, 2.88])
+    ours = figure.axes[0].containers[1][0]
+    assert (np.array(open_marks.get_xdata()) > ours.get_xdata()).all()
+    (key,) = [t for t in figure.legends[0].get_texts() if t.get_text().startswith("open mark")]
+    assert key
+
+
+@pytest.mark.parametrize("statistic", ["mean", "median"])
+def test_scores_are_drawn_at_what_the_table_shows(statistic):
+    drawn = draw_scores(table("table2_minilm") | {"statistic": statistic}).axes[0].containers[0]
+    assert drawn.get_label() == f"ours: {statistic} ± sd"
+    assert set(drawn[0].get_xdata()) == {50.9 if statistic == "median" else 50.5}
+
+
+def test_a_table_of_deviations_shows_these_alone(tmp_path):
+    made = table("table3")
+    figure = draw_scores(made)
+    assert [container.get_label() for container in figure.axes[0].containers] == [
+        "ours: standard deviation over seeds"
+    ]
+    assert set(figure.axes[0].containers[0][0].get_xdata()) == {0.5}
+    printed = next(line for line in figure.axes[0].lines if line.get_label() == "paper")
+    assert list(printed.get_xdata()) == [6.34, 4.55, 4.3, 4.22, 4.22]  # CoLA
+    assert [file.name for file in draw_paper_table(tmp_path, made)] == ["paper_scores.png"]
+
+
+def test_the_panels_of_scores_span_the_same_number_of_points():
+    figure = draw_scores(table("table2_minilm"))
+    spans = [np.ptp(axes.get_xlim()) for axes in figure.axes]
+    assert spans == pytest.approx([spans[0]] * 8)
+
+
+def test_the_history_shows_each_score_and_the_best_so_far():
+    figure = draw_history({"mean": {0: 0.5, 2: 0.4, 3: 0.7}}, [1])
+    (axes,) = figure.axes
+    lines = {line.get_label(): line for line in axes.lines}
+    np.testing.assert_allclose(lines["best so far"].get_ydata(), [0.5, 0.5, 0.7])
+    np.testing.assert_allclose(lines["a finished trial"].get_xdata(), [0, 2, 3])
+    np.testing.assert_allclose(lines["best trial"].get_xdata(), [3])
+    np.testing.assert_allclose(lines["pruned (no score)"].get_xdata(), [1])
+
+
+def test_importances_are_bars_in_one_order_for_all_objectives():
+    figure = draw_importance({"sst": {"lr": 0.8, "costs $5": 0.2}, "qqp": {"costs $5": 1.0}})
+    first, second = figure.axes
+    assert [label.get_text() for label in first.get_yticklabels()] == ["lr", r"costs \$5"]
+    assert [bar.get_width() for bar in first.patches] == [0.8, 0.2]
+    assert [bar.get_width() for bar in second.patches] == [0.0, 1.0]

@@ -1,0 +1,499 @@
+# Long: it mirrors compare.py.
+"""Comparisons of fabricated runs: against naive loops, and with every gap that runs may have."""
+
+import itertools
+import json
+import math
+import statistics
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import pearsonr
+from sklearn.metrics import accuracy_score
+
+from multitask.config.run_directory import load_lines
+from multitask.reporting.compare import axis_labels, compare, heatmaps, marginals, transfer
+from multitask.reporting.read_runs import Group, group_runs
+from multitask.reporting.statistics import drawn_seeds, scored_groups
+from multitask.reporting.write_sheet import write_comparison
+from multitask.tasks.bootstrap import resampled_rows
+from multitask.utils.errors import UserError
+from tests.support.fabricated_run import edited, rewritten, write_run
+
+TASKS = ("sst", "para", "sts")
+ROWS = 60
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Directories by setting: three paired ones, one with other seeds, one with a single seed."""
+    root = tmp_path_factory.mktemp("runs")
+    settings = {"base": (0.3, (1, 2, 3)), "good": (0.1, (1, 2, 3)), "odd": (0.1, (7, 8))}
+    settings["alone"] = (0.5, (1,))
+    result = {}
+    for number, (name, (noise, seeds)) in enumerate(settings.items()):
+        result[name] = [root / f"{name}-{seed}" for seed in seeds]
+        for directory, seed in zip(result[name], seeds, strict=True):
+            write_run(directory, rows=ROWS, seed=seed, noise=noise, lr=number)
+    return result
+
+
+def naive_differences(task, base, other, seeds, resamples):
+    """Resampled differences of the seed means by plain loops, with scikit-learn and scipy."""
+
+    def read(run):
+        records = load_lines(run / "predictions" / f"{task}.dev.jsonl")
+        gold = [record["label"] for record in records]
+        key = (lambda r: r["scores"][0]) if task == "sts" else (lambda r: r["prediction"])
+        return np.array(gold), np.array([key(record) for record in records])
+
+    def score(run, rows):
+        gold, predicted = (side[rows] for side in read(run))
+        if task == "sts":
+            return pearsonr(gold, predicted).statistic
+        return accuracy_score(gold, predicted)
+
+    drawn = [r for rows in resampled_rows(ROWS, resamples, zlib.crc32(task.encode())) for r in rows]
+    differences = []
+    for r in range(resamples):
+        means = [
+            statistics.fmean(score(side[s], drawn[r]) for s in drawn_seeds(numbers, resamples)[r])
+            for side, numbers in zip((base, other), seeds, strict=True)
+        ]
+        differences.append(means[1] - means[0])
+    return np.array(differences)
+
+
+@pytest.mark.parametrize(("other", "seeds"), [("good", (1, 2, 3)), ("odd", (7, 8))])
+def test_differences_equal_a_naive_paired_bootstrap(other, seeds, runs):
+    actual = compare(
+        [Group("base", runs["base"]), Group("other", runs[other])], "base", resamples=30
+    )
+    base, entry = actual["groups"]
+    overall = []
+    for task in TASKS:
+        naive = naive_differences(task, runs["base"], runs[other], ((1, 2, 3), seeds), 30)
+        overall.append(naive)
+        difference = entry["tasks"][task]["difference"]
+        expected = np.percentile(naive, (2.5, 97.5))
+        assert (difference["low"], difference["high"]) == pytest.approx(tuple(expected), abs=1e-9)
+        means = [group["tasks"][task]["mean"] for group in (entry, base)]
+        assert difference["value"] == pytest.approx(means[0] - means[1])
+    difference = entry["overall"]["difference"]
+    expected = np.percentile(np.mean(overall, axis=0), (2.5, 97.5))
+    assert (difference["low"], difference["high"]) == pytest.approx(tuple(expected), abs=1e-9)
+
+
+def test_scores_are_those_of_the_reports(runs):
+    result = compare(group_runs([*runs["base"], *runs["alone"]]), "base", resamples=20)
+    assert [group["name"] for group in result["groups"]] == ["base", "alone"]
+    reports = [json.loads((run / "report.json").read_text()) for run in runs["base"]]
+    base, alone = result["groups"]
+    assert base["seeds"] == [1, 2, 3] and base["runs"] == [str(run) for run in runs["base"]]
+    for task in TASKS:
+        metric = result["tasks"][task]["metric"]
+        values = [report["tasks"][task]["dev"][metric] for report in reports]
+        assert base["tasks"][task]["values"] == values
+        assert base["tasks"][task]["mean"] == pytest.approx(np.mean(values))
+        assert base["tasks"][task]["sd"] == pytest.approx(np.std(values, ddof=1))
+        assert alone["tasks"][task]["sd"] is None
+        assert base["tasks"][task]["difference"] is None
+    means = [report["overall"]["mean"] for report in reports]
+    assert base["overall"]["values"] == pytest.approx(means)
+    assert base["overall"]["best"] and not alone["overall"]["best"]
+
+
+def test_comparisons_are_plain_json_and_repeat(runs):
+    groups = group_runs([run for group in runs.values() for run in group])
+    result = compare(groups, "base", resamples=50)
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    assert compare(groups, "base", resamples=50) == result
+    # the other groups do not change what two of them say of each other, but for Holm
+    fewer = compare(groups[:2], "base", resamples=50)
+    keys = ("value", "low", "high", "p")
+    for task in TASKS:
+        many, few = (f["groups"][1]["tasks"][task]["difference"] for f in (result, fewer))
+        assert [many[key] for key in keys] == [few[key] for key in keys]
+        assert many["p_holm"] >= few["p_holm"] == few["p"]
+
+
+def test_holm_corrects_over_the_groups_of_each_column(runs):
+    result = compare(
+        group_runs([r for members in runs.values() for r in members]), "base", resamples=200
+    )
+    for column in (*TASKS, None):
+        entries = [
+            group["tasks"][column] if column else group["overall"] for group in result["groups"][1:]
+        ]
+        *several, alone = (e["difference"] for e in entries)
+        ranked = sorted((d["p"], d["p_holm"]) for d in several)
+        assert len(ranked) == 2
+        assert ranked[0][1] == pytest.approx(min(1, 2 * ranked[0][0]))
+        assert ranked[1][1] == pytest.approx(max(ranked[1][0], ranked[0][1]))
+        # one seed says nothing about another: the interval is of the rows alone
+        assert alone["p"] is None and alone["p_holm"] is None and alone["low"] < alone["high"]
+
+
+def test_the_same_predictions_in_two_groups_are_one_comparison(tmp_path, runs):
+    """As cells of a probe grid that share their probes."""
+    for seed in (1, 2, 3):
+        write_run(tmp_path / f"again-{seed}", rows=ROWS, seed=seed, noise=0.1, lr=98)
+    again = [tmp_path / f"again-{seed}" for seed in (1, 2, 3)]
+    groups = group_runs([*runs["base"], *runs["good"], *again])
+    for column in TASKS:
+        first, second = (
+            group["tasks"][column]["difference"]
+            for group in compare(groups, "base", resamples=200)["groups"][1:]
+        )
+        assert first == second and first["p_holm"] == first["p"]
+
+
+def test_identical_groups_differ_by_nothing(tmp_path, runs):
+    for seed in (1, 2, 3):
+        write_run(tmp_path / f"same-{seed}", rows=ROWS, seed=seed, noise=0.3, lr=99)
+    groups = group_runs([*runs["base"], *(tmp_path / f"same-{seed}" for seed in (1, 2, 3))])
+    result = compare(groups, "base", resamples=100)["groups"][1]
+    zero = {"value": 0.0, "low": 0.0, "high": 0.0, "p": 1.0, "p_holm": 1.0}
+    assert [result["tasks"][task]["difference"] for task in TASKS] == [zero] * 3
+    assert result["overall"]["difference"] == zero
+
+
+def test_a_task_that_a_group_lacks_is_a_gap(tmp_path, runs):
+    write_run(tmp_path / "pair-1", rows=ROWS, seed=1, only=("sst", "sts"))
+    result = compare(group_runs([*runs["base"], tmp_path / "pair-1"]), "base", resamples=20)
+    base, pair = result["groups"]
+    assert set(pair["tasks"]) == {"sst", "sts"} and pair["overall"] is None
+    assert pair["tasks"]["sst"]["difference"] and base["overall"]
+    assert not base["tasks"]["para"]["best"]  # it has no rival
+    # the baseline may be the one that lacks it
+    result = compare(group_runs([*runs["base"], tmp_path / "pair-1"]), "pair", resamples=20)
+    base, pair = result["groups"]
+    assert base["tasks"]["para"]["difference"] is None and base["overall"]["difference"] is None
+    assert base["tasks"]["sst"]["difference"] and pair["tasks"]["sst"]["difference"] is None
+
+
+def test_an_undefined_score_is_no_score_and_never_the_best(tmp_path, runs):
+    write_run(tmp_path / "flat-1", rows=ROWS, seed=1, lr=5)
+    write_run(tmp_path / "flat-2", rows=ROWS, seed=2, lr=5)
+    rewritten(tmp_path / "flat-1", "sts", lambda i, r: r | {"scores": [2.5], "prediction": 2.5})
+    edited(tmp_path / "flat-1", lambda r: r["tasks"]["sts"]["dev"].update(pearson=None))
+    groups = group_runs([*runs["base"], tmp_path / "flat-1", tmp_path / "flat-2"])
+    for baseline in ("base", "flat"):
+        result = compare(groups, baseline, resamples=20)
+        base, flat = result["groups"]
+        assert flat["tasks"]["sts"]["values"][0] is None and flat["tasks"]["sts"]["values"][1]
+        for entry in (flat["tasks"]["sts"], flat["overall"]):
+            assert [entry[key] for key in ("mean", "sd", "low", "high")] == [None] * 4
+            assert not entry["best"] and entry["difference"] is None
+        assert base["tasks"]["sts"]["difference"] is None
+        assert (flat if baseline == "base" else base)["tasks"]["sst"]["difference"]
+        assert any("sts has no score" in note and "flat-1" in note for note in result["notes"])
+
+
+def test_a_diverged_run_with_null_predictions_is_shown(tmp_path):
+    write_run(tmp_path / "a", rows=ROWS, seed=1, lr=1)
+    rewritten(tmp_path / "a", "sts", lambda i, r: r | {"scores": [None], "prediction": None})
+    edited(tmp_path / "a", lambda r: r["tasks"]["sts"]["dev"].update(pearson=None))
+    (only,) = compare(group_runs([tmp_path / "a"]), "a", resamples=20)["groups"]
+    assert only["tasks"]["sts"]["mean"] is None and only["overall"]["mean"] is None
+
+
+def test_the_unclipped_scores_of_an_old_run_count_as_in_its_report(tmp_path, runs):
+    """It saved clipped predictions, and reported the correlation of its scores."""
+    write_run(tmp_path / "a", rows=ROWS, seed=1)
+    rewritten(tmp_path / "a", "sts", lambda i, r: r | {"prediction": 0.0 if i % 2 else 5.0})
+    result = compare(group_runs([*runs["base"], tmp_path / "a"]), "base", resamples=20)
+    assert result["groups"][1]["tasks"]["sts"]["difference"]["low"] is not None
+
+
+def test_the_axes_points_and_settings_of_a_grid_are_kept(runs):
+    axes = [
+        {"key": "lr", "labels": ("lr_0", "lr_1"), "values": (0, math.inf)},
+        {"key": "x", "labels": ("a",), "values": ({"u": 1},)},
+    ]
+    groups = [
+        Group(name, runs[name], {"lr": label, "x": "a"})
+        for name, label in (("base", "lr_0"), ("good", "lr_1"))
+    ]
+    result = compare(groups, "base", axes=axes, resamples=20)
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    assert result["axes"] == [
+        {"key": "lr", "labels": ["lr_0", "lr_1"], "values": [0, None]},
+        {"key": "x", "labels": ["a"], "values": [{"u": 1}]},
+    ]
+    assert [group["point"] for group in result["groups"]] == [group.point for group in groups]
+    assert [group["settings"] for group in result["groups"]] == [{"lr": 0}, {"lr": 1}]
+    assert result["marginals"] == []
+    plain = compare(group_runs(runs["base"]), "base", resamples=20)
+    assert (plain["axes"], plain["groups"][0]["point"]) == ([], {})
+
+
+def test_the_baseline_must_be_a_group(runs):
+    with pytest.raises(UserError, match=r"'bas'.*did you mean 'base'"):
+        compare(group_runs(runs["base"]), "bas")
+
+
+def test_a_task_that_is_only_evaluated_may_stand_alone_and_has_no_mean(tmp_path):
+    for name in ("a", "b"):
+        report = write_run(tmp_path / name, rows=ROWS, only=("sts",), noise=0.1 * (name == "b"))
+        report["tasks"]["sts"]["evaluate_only"] = True
+        (tmp_path / name / "report.json").write_text(json.dumps(report))
+    groups = [Group(name, [tmp_path / name]) for name in ("a", "b")]
+    comparison = compare(groups, "a", resamples=20)
+    assert [group["overall"] for group in comparison["groups"]] == [None, None]
+    assert comparison["groups"][1]["tasks"]["sts"]["difference"] is not None
+    assert write_comparison(tmp_path / "out", comparison)
+
+
+def test_runs_of_other_tasks_are_no_seeds_of_one_group(tmp_path, runs):
+    write_run(tmp_path / "single", rows=ROWS, only=("sst",))
+    with pytest.raises(UserError, match="their tasks differ"):
+        compare([Group("mixed", [runs["base"][0], tmp_path / "single"])], "mixed")
+
+
+def test_probes_are_marked_and_never_seeds_of_trained_runs(tmp_path):
+    for number in (1, 2):
+        write_run(tmp_path / f"a-{number}", rows=ROWS, seed=number)
+        write_run(tmp_path / f"p-{number}", rows=ROWS, seed=number)
+        edited(tmp_path / f"p-{number}", lambda r: r.update(probe=True))
+    runs = [tmp_path / name for name in ("a-1", "a-2", "p-1", "p-2")]
+    (note,) = compare(group_runs(runs), "a", resamples=10)["notes"]
+    assert note.startswith(f"Rows composed of probes: {runs[2]}, {runs[3]}. Each task's projection")
+    with pytest.raises(UserError, match="are not seeds of one setting: one is a probe"):
+        compare([Group("mixed", [runs[0], runs[3]])], "mixed")
+
+
+def test_nan_resamples_are_left_out():
+    samples = np.array([0.1, math.nan, 0.3])
+    base, other = scored_groups([([0.1, 0.1], np.zeros(3)), ([0.3, 0.3], samples)], [None, 0])
+    assert other["difference"]["low"] == pytest.approx(np.percentile([0.1, 0.3], 2.5))
+    assert other["difference"]["p"] == pytest.approx(2 / 3)
+    assert base["difference"] is None
+
+
+def test_trials_are_compared_with_trials_alone(tmp_path):
+    for name in ("run", "one", "two"):
+        write_run(tmp_path / name, rows=ROWS, lr=name, trial=name != "run")
+    for name in ("one", "two"):
+        edited(tmp_path / name, lambda report: report.update(trial=True))
+    with pytest.raises(UserError, match=r"one is a trial \(--try\), \S*run is none: compare"):
+        compare(group_runs([tmp_path / "run", tmp_path / "one"]), "run")
+    trials = compare(group_runs([tmp_path / "one", tmp_path / "two"]), "one")
+    assert any("Trials" in note for note in trials["notes"])
+
+
+def made(**groups):
+    """A comparison that holds mean scores alone."""
+    return {
+        "groups": [
+            {"name": name, "tasks": {task: {"mean": mean} for task, mean in scores.items()}}
+            for name, scores in groups.items()
+        ]
+    }
+
+
+def test_delta_m_and_the_matrix_of_a_task_subset_grid():
+    result = transfer(
+        made(
+            a={"sst": 0.5},
+            b={"qqp": 0.8},
+            c={"sts": 0.4},
+            ab={"sst": 0.55, "qqp": 0.76},
+            bc={"qqp": 0.8, "sts": 0.5},
+            abc={"sst": 0.6, "qqp": 0.84, "sts": 0.3},
+        )
+    )
+    assert result["singles"] == {"sst": "a", "qqp": "b", "sts": "c"}
+    gains = result["gains"]
+    assert gains["ab"]["tasks"] == pytest.approx({"sst": 10, "qqp": -5})
+    assert gains["ab"]["delta_m"] == pytest.approx(2.5)
+    assert gains["abc"]["delta_m"] == pytest.approx((20 + 5 - 25) / 3)
+    assert list(gains) == ["ab", "bc", "abc"]
+    matrix = result["matrix"]
+    assert matrix["qqp"]["sst"] == {"change": pytest.approx(0.05), "group": "ab"}
+    assert matrix["sst"]["qqp"]["change"] == pytest.approx(-0.04)
+    assert matrix["sts"]["qqp"]["change"] == 0.0
+    assert matrix["qqp"]["sts"]["change"] == pytest.approx(0.1)
+    assert "sts" not in matrix["sst"]  # no run has these two alone
+
+
+def test_a_task_that_was_never_trained_alone_leaves_a_group_out():
+    singles = {"a": {"sst": 0.5}, "c": {"sts": 0.4}}
+    assert transfer(made(**singles, ab={"sst": 0.5, "qqp": 0.5})) == {}
+    assert transfer(made(**singles)) == {}
+    assert transfer(made(ab={"sst": 0.5, "qqp": 0.5})) == {}
+
+
+def test_undefined_scores_and_those_not_above_zero_have_no_relative_gain():
+    result = transfer(
+        made(a={"sst": None}, b={"qqp": 0.5}, c={"sts": -0.1},
+             ab={"sst": 0.5, "qqp": 0.6}, bc={"qqp": 0.5, "sts": 0.2})
+    )  # fmt: skip
+    assert result["gains"]["ab"] == {
+        "delta_m": None,
+        "tasks": {"sst": None, "qqp": pytest.approx(20)},
+    }
+    assert result["gains"]["bc"]["delta_m"] is None
+    assert result["matrix"]["qqp"]["sst"]["change"] is None
+    assert result["matrix"]["qqp"]["sts"]["change"] == pytest.approx(0.3)
+
+
+def test_the_first_of_several_single_task_groups_stands_for_the_task():
+    result = transfer(made(first={"a": 0.5}, second={"a": 0.6}, b={"b": 0.5}, ab={"a": 1, "b": 1}))
+    assert result["singles"] == {"a": "first", "b": "b"}
+
+
+def test_a_comparison_of_runs_holds_its_transfer(tmp_path):
+    subsets = [("sst",), ("sts",), ("sst", "sts"), ("para", "sst")]
+    for only in subsets:
+        write_run(tmp_path / "_".join(only), rows=40, only=only, noise=0.1 * len(only))
+    groups = group_runs([tmp_path / "_".join(only) for only in subsets])
+    comparison = compare(groups, "sst", resamples=10)
+    means = {
+        group["name"]: {task: entry["mean"] for task, entry in group["tasks"].items()}
+        for group in comparison["groups"]
+    }
+    result = comparison["transfer"]
+    assert list(result["gains"]) == ["sst_sts"]  # para was never trained alone
+    change = means["sst_sts"]["sts"] - means["sts"]["sts"]
+    assert result["matrix"]["sst"]["sts"]["change"] == pytest.approx(change)
+
+
+def grid(sizes, score, seeds=(1, 2, 3), tasks=("a", "b")):
+    """A comparison of a complete grid; ``score(point, task)`` gives its seeds' scores or None."""
+    axes = [
+        {"key": f"key.{i}", "labels": [f"{i}-{j}" for j in range(n)], "values": list(range(n))}
+        for i, n in enumerate(sizes)
+    ]
+    groups = []
+    for point in itertools.product(*map(range, sizes)):
+        entries = {task: score(point, task) for task in tasks}
+        entries = {
+            task: {"mean": statistics.fmean(values), "values": list(values)}
+            for task, values in entries.items()
+            if values is not None
+        }
+        groups.append(
+            {
+                "name": str(point),
+                "point": {f"key.{i}": f"{i}-{j}" for i, j in enumerate(point)},
+                "seeds": list(seeds),
+                "tasks": entries,
+                "overall": None,
+            }
+        )
+    return {"axes": axes, "groups": groups, "tasks": {task: {} for task in tasks}}
+
+
+def random_grid(sizes, missing=(), seed=0):
+    scores = np.random.default_rng(seed).random((*sizes, 3))
+    return scores, grid(sizes, lambda point, task: None if point in missing else scores[point])
+
+
+def test_two_axes_make_one_map_of_the_cells_with_gaps_where_no_score_is():
+    scores, comparison = random_grid((2, 3), missing={(1, 2)})
+    (actual,) = heatmaps(comparison, "a")
+    expected = scores.mean(axis=-1)
+    expected[1, 2] = math.nan
+    np.testing.assert_allclose(actual.values, expected)
+    assert (actual.rows, actual.columns) == ("key.0", "key.1")
+    assert (actual.row_labels, actual.column_labels) == (["0-0", "0-1"], ["1-0", "1-1", "1-2"])
+    assert np.isnan(heatmaps(comparison, None)[0].values).all()
+
+
+def test_three_axes_make_a_map_for_each_pair_averaged_over_the_third():
+    scores, comparison = random_grid((2, 3, 4))
+    maps = heatmaps(comparison, "b")
+    assert [(each.rows, each.columns) for each in maps] == [
+        ("key.0", "key.1"),
+        ("key.0", "key.2"),
+        ("key.1", "key.2"),
+    ]
+    for result, other in zip(maps, (2, 1, 0), strict=True):
+        np.testing.assert_allclose(result.values, scores.mean(axis=(other, 3)))
+
+
+@given(data=st.data())
+def test_a_place_with_a_gap_is_left_out_for_all_cells_of_the_map(data):
+    sizes = data.draw(st.tuples(*[st.integers(1, 3)] * data.draw(st.integers(3, 4))))
+    points = list(itertools.product(*map(range, sizes)))
+    missing = data.draw(st.sets(st.sampled_from(points)))
+    scores, comparison = random_grid(sizes, missing)
+    long = [i for i, size in enumerate(sizes) if size > 1]
+    maps = heatmaps(comparison, "a")
+    assert len(maps) == math.comb(len(long), 2)
+    for (row, column), result in zip(itertools.combinations(long, 2), maps, strict=True):
+        rest = [i for i in range(len(sizes)) if i not in (row, column)]
+        places = list(itertools.product(*(range(sizes[i]) for i in rest)))
+
+        def at(r, c, place, pair=(row, column), rest=rest):
+            point = dict(zip((*pair, *rest), (r, c, *place), strict=True))
+            return tuple(point[i] for i in sorted(point))
+
+        for r, c in np.ndindex(sizes[row], sizes[column]):
+            total, count = 0.0, 0
+            for place in places:
+                cells = [at(*each, place) for each in np.ndindex(sizes[row], sizes[column])]
+                complete = not missing & {*cells}
+                if complete or (len(places) == 1 and at(r, c, place) not in missing):
+                    total += scores[at(r, c, place)].mean()
+                    count += 1
+            if count:
+                assert result.values[r, c] == pytest.approx(total / count)
+            else:
+                assert math.isnan(result.values[r, c])
+
+
+def test_marginal_means_are_over_cells_and_their_deviation_over_seeds():
+    scores, comparison = random_grid((2, 3, 1))
+    lines = marginals(comparison)
+    assert [(line["axis"], line["label"]) for line in lines] == [
+        ("key.0", "0-0"), ("key.0", "0-1"), ("key.1", "1-0"), ("key.1", "1-1"), ("key.1", "1-2"),
+    ]  # fmt: skip
+    for line, part in zip(
+        lines, (*scores, *scores.transpose(1, 0, 2, 3)), strict=True
+    ):  # part [other axis, 1, seeds]
+        entry = line["tasks"]["a"]
+        assert entry["mean"] == pytest.approx(part.mean())
+        assert entry["sd"] == pytest.approx(part.mean(axis=(0, 1)).std(ddof=1))
+        assert entry["cells"] == len(part)
+        assert line["overall"] is None
+
+
+def test_a_marginal_mean_compares_the_values_on_the_same_places():
+    # without the cell (0, 0), only the second column can say what the rows differ in
+    scores, comparison = random_grid((2, 2), missing={(0, 0)})
+    by_row = [line["tasks"]["a"] for line in marginals(comparison)[:2]]
+    assert [entry["cells"] for entry in by_row] == [1, 1]
+    assert [entry["mean"] for entry in by_row] == pytest.approx(scores[:, 1].mean(axis=-1))
+    _, comparison = random_grid((2, 2), missing={(0, 0), (1, 1)})
+    assert [line["tasks"]["a"] for line in marginals(comparison)] == [None] * 4
+
+
+def test_one_seed_and_unequal_seeds_have_no_deviation():
+    comparison = grid((2, 2), lambda point, task: [0.5], seeds=[1])
+    assert all(math.isnan(line["tasks"]["a"]["sd"]) for line in marginals(comparison))
+    _, comparison = random_grid((2, 2))
+    comparison["groups"][3]["seeds"] = [1, 2, 9]
+    lines = marginals(comparison)
+    with_it = [line["label"] for line in lines if math.isnan(line["tasks"]["a"]["sd"])]
+    assert with_it == ["0-1", "1-1"]
+    assert all(math.isfinite(line["tasks"]["a"]["mean"]) for line in lines)
+
+
+@pytest.mark.parametrize("sizes", [(), (4,), (1, 4, 1)])
+def test_fewer_than_two_axes_have_neither_maps_nor_means(sizes):
+    _, comparison = random_grid(sizes)
+    assert heatmaps(comparison, "a") == [] and marginals(comparison) == []
+
+
+def test_labels_lose_the_key_that_stands_beside_them():
+    axis = {
+        "key": "training.lr",
+        "labels": ["lr_2e-05", "lr_null", "own", "plain_word", "list"],
+        "values": [2e-5, None, 3, "word", ["u", "v"]],
+    }
+    assert list(axis_labels(axis).values()) == ["2e-05", "null", "own", "plain_word", "list"]

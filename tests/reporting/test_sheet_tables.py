@@ -1,0 +1,220 @@
+"""The tables of a comparison."""
+
+import copy
+import csv
+import re
+
+import pytest
+
+from multitask.reporting import sheet_tables
+from multitask.reporting.compare import compare
+from multitask.reporting.read_runs import group_runs
+from multitask.reporting.verdicts import comparison_verdicts
+from multitask.reporting.write_sheet import write_comparison
+from tests.support.fabricated_run import write_run
+
+
+def compared(root, seeds):
+    """Settings, single-task runs, and names that need escaping; two have always two seeds."""
+    runs = []
+
+    def add(name, seed, noise, only=("sst", "para", "sts")):
+        runs.append(root / name)
+        write_run(runs[-1], rows=60, seed=seed, noise=noise, only=only, lr=noise)
+
+    for seed in (1, 2):
+        add(f"base_100%&$x-{seed}", seed, 0.3)
+        add(f"good|<i>-{seed}", seed, 0.05)
+    for seed in seeds:
+        add(f"lone-{seed}", seed, 0.5)
+        for task in ("sst", "para", "sts"):
+            add(f"only-{task}-{seed}", seed, 0.31, (task,))
+        add(f"pair-{seed}", seed, 0.1, ("sst", "sts"))
+    return compare(group_runs(runs), "good|<i>", resamples=100)
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    """Every group has two seeds."""
+    return compared(tmp_path_factory.mktemp("runs"), (1, 2))
+
+
+@pytest.fixture(scope="module")
+def unequal(tmp_path_factory):
+    """Some groups have one seed."""
+    return compared(tmp_path_factory.mktemp("unequal"), (1,))
+
+
+def lines_of(text, name):
+    return [line for line in text.splitlines() if line.startswith(name)]
+
+
+def test_the_text_is_aligned_and_marks_the_best(comparison):
+    text = sheet_tables.terminal_page(comparison)
+    header, rule, *rows = text.splitlines()[: len(comparison["groups"]) + 2]
+    starts = [match.start() for match in re.finditer("-+", rule)]
+    cells = [
+        [line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
+        for line in (header, *rows)
+    ]
+    assert cells[0] == ["group", "seeds", "sst accuracy", "para accuracy", "sts pearson", "mean"]
+    for group, result in zip(comparison["groups"], cells[1:], strict=True):
+        assert result[:2] == [group["name"], str(len(group["seeds"]))]
+        for task, cell in zip(comparison["tasks"], result[2:5], strict=True):
+            entry = group["tasks"].get(task)
+            if entry is None:
+                assert cell == "-"
+                continue
+            sd = "-" if entry["sd"] is None else f"{entry['sd']:.3f}"
+            assert cell == f"{entry['mean']:.3f} ± {sd}" + " *" * entry["best"]
+    for column in range(2, 6):
+        assert any(row[column].endswith("*") for row in cells[1:])
+
+
+def test_one_seed_has_no_mark_and_no_p(unequal):
+    text = sheet_tables.terminal_page(unequal)
+    assert " *" not in text
+    lone = next(group for group in unequal["groups"] if group["name"] == "lone")
+    difference = lone["tasks"]["sst"]["difference"]
+    assert difference["p"] is None and difference["p_holm"] is None
+    parts = [f"{difference[key]:+.3f}" for key in ("value", "low", "high")]
+    shown = f"{parts[0]} [{parts[1]}, {parts[2]}] rows only"
+    assert shown in text
+    assert "One seed: says nothing about another seed; its deviation is unknown (-): lone," in text
+    assert "after Holm's correction" in text  # base and good have two seeds
+    alone = compare_one_seed(unequal)
+    text = sheet_tables.terminal_page(alone)
+    assert "Holm" not in text and " p " not in text and "every group" in text
+
+
+def compare_one_seed(comparison):
+    """Leave the groups with one seed, each compared with the baseline."""
+    groups = [each for each in copy.deepcopy(comparison["groups"]) if len(each["seeds"]) == 1]
+    alone = comparison | {"groups": groups, "transfer": {}, "baseline": groups[0]["name"]}
+    return alone | {"verdicts": comparison_verdicts(alone)}
+
+
+def test_the_numbers_are_in_the_text(comparison):
+    text = sheet_tables.terminal_page(comparison)
+    difference = comparison["groups"][0]["tasks"]["sst"]["difference"]
+    parts = [f"{difference[key]:+.3f}" for key in ("value", "low", "high")]
+    shown = f"{parts[0]} [{parts[1]}, {parts[2]}] p {difference['p_holm']:.3f}"
+    assert shown in text
+    assert "paired bootstrap over dev rows and seeds, 100 resamples" in text
+
+
+def test_markdown_is_escaped_and_bold(comparison):
+    page = sheet_tables.markdown_text(comparison)
+    best = comparison["groups"][1]
+    assert best["name"] == "good|<i>" and best["overall"]["best"]
+    (row,) = lines_of(page, r"| good\|&lt;i&gt; | 2 |")
+    entry = best["overall"]
+    assert f"**{entry['mean']:.3f} ± {entry['sd']:.3f}**" in row
+    result = [block.splitlines() for block in page.split("\n\n") if block.startswith("| ")]
+    assert len(result) == 4  # scores, differences, gains, matrix
+    for table in result:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
+    assert "Δm" in result[2][0]
+    assert [line.split(" | ")[0] for line in result[3][2:]] == ["| sst", "| sts"]
+
+
+def test_latex_is_escaped_and_every_row_has_its_columns(comparison):
+    page = sheet_tables.latex_text(comparison)
+    assert (
+        r"base\_100\%\&\$x & 2 & " in page and r"good\textbar{}\textless{}i\textgreater{}" in page
+    )
+    entry = comparison["groups"][1]["overall"]
+    assert rf"\textbf{{{entry['mean']:.3f} $\pm$ {entry['sd']:.3f}}}" in page
+    tabulars = re.findall(r"\\begin\{tabular\}\{(l\w*)\}(.*?)\\end\{tabular\}", page, re.DOTALL)
+    assert len(tabulars) == 4
+    for columns, body in tabulars:
+        rows = [line for line in body.splitlines() if line.endswith(r"\tabularnewline")]
+        assert {len(re.findall(r"(?<!\\)&", row)) + 1 for row in rows} == {len(columns)}
+        assert [body.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1] * 3
+    assert page.count("{") - page.count(r"\{") == page.count("}") - page.count(r"\}")
+
+
+def test_csv_reads_back_as_the_numbers(comparison):
+    rows = list(csv.DictReader(sheet_tables.csv_text(comparison).splitlines()))
+    parts = ("mean", "sd", "diff", "low", "high", "p")
+    columns = [f"{name}_{part}" for name in ("sst", "para", "sts", "overall") for part in parts]
+    assert list(rows[0]) == ["group", "seeds", *columns, *sheet_tables.TIMES]
+
+    def number(text):
+        return float(text) if text else None
+
+    for row, group in zip(rows, comparison["groups"], strict=True):
+        assert row["group"] == group["name"] and int(row["seeds"]) == len(group["seeds"])
+        for name in ("sst", "para", "sts", "overall"):
+            entry = (group["overall"] if name == "overall" else group["tasks"].get(name)) or {}
+            difference = entry.get("difference") or {}
+            assert number(row[f"{name}_mean"]) == entry.get("mean")
+            assert number(row[f"{name}_sd"]) == entry.get("sd")
+            for part, key in zip(parts[2:], ("value", "low", "high", "p_holm"), strict=True):
+                assert number(row[f"{name}_{part}"]) == difference.get(key)
+
+
+def test_undefined_scores_are_dashes(comparison):
+    broken = copy.deepcopy(comparison)
+    entry = broken["groups"][2]["tasks"]["sst"]
+    entry |= dict.fromkeys(("mean", "sd", "low", "high", "difference")) | {"values": [None]}
+    text = sheet_tables.terminal_page(broken)
+    scores, differences = lines_of(text, "lone ")[:2]
+    assert scores.split()[:3] == ["lone", "2", "-"]
+    assert differences.split()[:2] == ["lone", "-"]
+    assert "None" not in text and "nan" not in text
+
+
+@pytest.mark.parametrize(
+    "counts, shown",
+    [([100, 1_234_567], True), ([1000, 1000], False), ([1000, 1005], False), ([1, None], False)],
+)
+def test_trained_parameters_stand_beside_the_scores_where_they_differ(comparison, counts, shown):
+    groups = copy.deepcopy(comparison["groups"][:2])
+    for group, count in zip(groups, counts, strict=True):
+        group["trained_parameters"] = count
+    table = sheet_tables.score_table(comparison | {"groups": groups})
+    assert ("trained parameters" in table.header) == shown
+    assert all(len(row) == len(table.header) for row in table.rows)
+    if shown:
+        assert [row[-1] for row in table.rows] == ["100", "1,234,567"]
+
+
+@pytest.mark.parametrize("updates, shown", [([100, 1234], True), ([1000, 1005], False)])
+def test_updates_and_rows_are_columns_where_one_of_them_differs(comparison, updates, shown):
+    groups = copy.deepcopy(comparison["groups"][:2])
+    for group, count in zip(groups, updates, strict=True):
+        group |= {"updates": count, "trained_rows": 5000}
+    table = sheet_tables.score_table(comparison | {"groups": groups})
+    assert (table.header[-2:] == ("updates", "trained rows")) == shown
+    if shown:
+        assert [row[-2:] for row in table.rows] == [["100", "5,000"], ["1,234", "5,000"]]
+
+
+def test_every_format_has_the_verdicts_below_its_tables(comparison):
+    first, *_ = comparison["verdicts"]
+    assert first.startswith("Compared with ")
+    for write in (sheet_tables.terminal_page, sheet_tables.markdown_text, sheet_tables.latex_text):
+        assert "significant: Holm's p is below 0.05" in write(comparison)
+
+
+def test_one_group_alone_has_no_differences(comparison):
+    alone = copy.deepcopy(comparison) | {"transfer": {}, "groups": comparison["groups"][1:2]}
+    text = sheet_tables.terminal_page(alone)
+    assert "Difference" not in text and "paired bootstrap" not in text
+
+
+def test_tiny_p_values_and_zero_differences_are_written_plainly():
+    difference = {"value": -1e-9, "low": -0.0, "high": 0.0, "p_holm": 0.0004}
+    assert sheet_tables.difference_cell(difference) == "+0.000 [+0.000, +0.000] p<0.001"
+
+
+def test_all_files_are_written_anew(comparison, tmp_path):
+    directory = tmp_path / "new" / "comparison"
+    for _ in range(2):
+        paths = write_comparison(directory, comparison)
+        assert sorted(path.name for path in directory.iterdir()) == sorted(
+            path.name for path in paths
+        )
+    names = ["comparison.json", "table.md", "table.csv", "table.tex", "figure.png"]
+    assert [path.name for path in paths] == [*names, "curves.png", "gaps.png", "report.html"]
