@@ -70,8 +70,7 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
     path = ("tasks", task, "data")
     _check_keys(config, task, task_type)
     if data.label_range is not None:
-        low, high = data.label_range
-        return LabelReader(task_type, {}, (), low, high)
+        return LabelReader(task_type, {}, (), *data.label_range)
     if not task_type.has_classes:
         return LabelReader(task_type, {}, ())
     mapping = _class_of_value(config, task, task_type) if data.labels is None else data.labels

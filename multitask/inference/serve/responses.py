@@ -1,4 +1,5 @@
 """Answer a request: the predictions of a loaded run for a text or a pair of texts."""
+# Long: all that the page shows of a run, one small function for each part
 
 import json
 from collections.abc import Iterator, Sequence
