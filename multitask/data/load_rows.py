@@ -74,8 +74,7 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
     (for binary heads: 0 and 1, or false and true). Raises UserError if the config does not fit the
     head.
     """
-    data = config.tasks[task].data
-    path = ("tasks", task, "data")
+    data, path = config.tasks[task].data, ("tasks", task, "data")
     _check_keys(config, task, task_type)
     if data.label_range is not None:
         low, high = data.label_range
@@ -93,7 +92,7 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
         task_type.check_classes(names, scheme)
     if isinstance(task_type, WordLabels) and data.tag_scheme == REPAIR and data.labels is None:
         mapping = {**mapping, **{tag: tag for tag in tags_of_repairs(names, scheme)}}
-        names = tuple(mapping.values())
+        names = tuple(dict.fromkeys(mapping.values()))
     ids = {value: names.index(name) for value, name in mapping.items()}
     ordered = data.ordered or resolve("head", config.tasks[task].head.name).ordered
     return LabelReader(task_type, ids, names, scheme=scheme, ordered=ordered)

@@ -1,4 +1,5 @@
 """Rows of tagged words: how they are read, and where their words stand among the tokens."""
+# Long: how tags are read, refused, repaired and placed, on one fixture
 
 # Long: one case per scheme and fault
 

@@ -62,13 +62,7 @@ def make_app(served: Served) -> "Flask":
 
     @app.get("/report")
     def show_report() -> Any:
-        if not has_report(served):
-            return page(served, problem=NO_REPORT), 404
-        try:
-            content = responses.report(served)
-        except (UserError, OSError) as error:  # such as a link that leaves the run
-            return page(served, problem=str(error)), 404
-        return flask.Response(content, mimetype="text/html")
+        return report_of(served)
 
     @app.errorhandler(SecurityError)
     def foreign(error: SecurityError) -> Any:
@@ -95,6 +89,16 @@ def make_app(served: Served) -> "Flask":
 def has_report(served: Served) -> bool:
     """Return True if there is something at the report's name."""
     return os.path.lexists(served.run.files.html_page)
+
+
+def report_of(served: Served) -> Any:
+    """Return the report, or say why there is none: such as a link that leaves the run."""
+    try:
+        if not has_report(served):
+            raise UserError(NO_REPORT)
+        return import_flask().Response(responses.report(served), mimetype="text/html")
+    except (UserError, OSError) as error:
+        return page(served, problem=str(error)), 404
 
 
 def guarded(response: Any) -> Any:

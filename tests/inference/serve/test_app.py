@@ -1,4 +1,5 @@
 """The page without a browser: what it shows, what it refuses, and that it asks for nothing."""
+# Long: every refusal of the page, on one client
 
 # Long: one page, one test per thing that it shows
 
