@@ -198,7 +198,7 @@ def test_each_head_that_transformers_has_is_exported_to_it(runs, tmp_path):
             tokenizer = transformers.AutoTokenizer.from_pretrained(target)
             texts = texts_of(loaded, task)
             result = shown_by(model, tokenizer, texts)
-            if loaded.readers[task].task_type.has_range:
+            if loaded.readers[task].task_type.described_by == "label_range":
                 result = result.clamp(loaded.readers[task].low, loaded.readers[task].high)
             wanted = torch.tensor([one["scores"] for one in loaded.predict(task, texts)])
             torch.testing.assert_close(result, wanted.float(), rtol=1e-4, atol=1e-5)
@@ -224,9 +224,9 @@ def test_the_page_answers_as_a_loaded_run_does(runs):
         served, loaded = open_run(run, None), load(run)
         for task in served.tasks:
             kind, (row, *_) = loaded.readers[task].task_type, texts_of(loaded, task)
-            first, *others = (row,) if isinstance(row, str) else row
-            answer = responses.answer(served, task, [first, *["\n".join(others)] * bool(others)])
-            if kind.labelled:
+            typed = served.input(task).typed((row,) if isinstance(row, str) else row)
+            answer = responses.answer(served, task, typed)
+            if not isinstance(kind, NoLabels):
                 (record,) = loaded.predict(task, [row])
                 wanted = kind.answer(record, loaded.readers[task])
                 assert [one.prediction for one in answer.results] == [wanted["prediction"]], task
@@ -240,7 +240,7 @@ def test_a_file_is_predicted_as_a_loaded_run_does(runs, tmp_path):
     for run in runs:
         loaded = load(run)
         for task in loaded.tasks:
-            if not loaded.readers[task].task_type.labelled:
+            if isinstance(loaded.readers[task].task_type, NoLabels):
                 continue
             texts = texts_of(loaded, task)
             lines = ["\t".join((row,) if isinstance(row, str) else row) for row in texts]

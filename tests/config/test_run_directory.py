@@ -28,6 +28,7 @@ OTHER_FILES = {
     "multitask/inference/export/write_export.py: README.md",
     "multitask/models/encoders/kernels.py: .lock",
     "multitask/reporting/write_sheet.py: report.html",
+    "multitask/sweep/engines/slurm.py: .log",
 }
 
 

@@ -50,15 +50,15 @@ def test_missing_config_file(capsys):
         # a head that cannot take the task's input, or does not have the metric
         (
             "tasks.sst.head=cosine_regression",
-            "head 'cosine_regression' takes a pair: it needs `input: siamese`, not 'single'",
+            "head 'cosine_regression' does not read `input: single`: it needs `input: siamese`",
         ),
         (
             "tasks.qqp.input=cross",
-            "head 'siamese_paraphrase' takes a pair: it needs `input: siamese`, not 'cross'",
+            "head 'siamese_paraphrase' does not read `input: cross`: it needs `input: siamese`",
         ),
         (
             "tasks.qqp.head=binary",
-            "head 'binary' takes a vector: it needs `input: single` or `input: cross`, not ",
+            "head 'binary' does not read `input: siamese`: it needs `input: single` or ",
         ),
         ("tasks.sts.metric=accuracy", "has the metrics pearson, spearman, not 'accuracy'"),
         ("tasks.sts.data.label_range=null", "needs `label_range: [low, high]`"),

@@ -187,7 +187,7 @@ def test_the_seed_alone_decides(model, task, monkeypatch):
     def recorded(seed):
         values = []
         head = type(model.head(task))
-        original = head.loss
+        original = head.criterion
 
         def loss(self, scores, labels):
             value = original(self, scores, labels)
@@ -195,7 +195,7 @@ def test_the_seed_alone_decides(model, task, monkeypatch):
             return value
 
         with monkeypatch.context() as patch:
-            patch.setattr(head, "loss", loss)
+            patch.setattr(head, "criterion", loss)
             result = frozen(model, task, seed=seed)
         losses.append(values)
         return result

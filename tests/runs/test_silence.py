@@ -22,7 +22,7 @@ PARTS = {
     "multitask.models.pretrained:load_encoder": "loading ",
     "multitask.training.setup:plan_stages": "planning the run",
     "multitask.training.frozen_baselines:trivial_scores": "measuring the baselines",
-    "multitask.training.frozen_probe:_scores": "training sst's head on the frozen encoder",
+    "multitask.training.frozen_probe:_probe_scores": "training sst's head on the frozen encoder",
     "multitask.training.trainer:train_step": "training",
     "multitask.inference.scoring:collate": "encoding sst, 0 of ",
     "multitask.training.report_json:write_predictions": "scoring the selected weights",
@@ -71,7 +71,9 @@ def test_every_part_of_a_run_says_what_it_does(place, words, monkeypatch):
         raise ZeroDivisionError  # the rest of the run is of no interest
 
     first_of_an_epoch = 2  # the untrained head is scored before
-    before_call(monkeypatch, place, wait, first_of_an_epoch if place.endswith(":_scores") else 1)
+    before_call(
+        monkeypatch, place, wait, first_of_an_epoch if place.endswith(":_probe_scores") else 1
+    )
     config = load_config(words[0], words[1:])
     with pytest.raises(ZeroDivisionError):
         train(config, say=said.append)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from heads.binary import BinaryHead
 from heads.siamese_paraphrase import SiameseParaphraseHead
 from multitask.config import load_config
 from multitask.config.saved.report_model import Baselines
@@ -52,10 +53,10 @@ def binary(average_precision, confusion):
 
 
 def test_one_predicted_class_with_good_scores_names_threshold_and_rate():
-    (flag,) = next_steps("qqp", None, binary(0.8, [[60, 0], [40, 0]]), CLASSES)
+    (flag,) = next_steps("qqp", BinaryHead(4), binary(0.8, [[60, 0], [40, 0]]), CLASSES)
     assert flag.startswith("predicts only 'different', though average precision 0.800 is above")
     assert "0.400" in flag and "threshold" in flag and "`tasks.qqp.head_lr`" in flag
-    (flag,) = next_steps("qqp", None, binary(0.8, [[0, 60], [0, 40]]), CLASSES)
+    (flag,) = next_steps("qqp", BinaryHead(4), binary(0.8, [[0, 60], [0, 40]]), CLASSES)
     assert flag.startswith("predicts only 'same'")
 
 
@@ -69,7 +70,7 @@ def test_one_predicted_class_with_good_scores_names_threshold_and_rate():
     ],
 )
 def test_no_such_flag_otherwise(dev):
-    assert next_steps("qqp", None, dev, CLASSES) == []
+    assert next_steps("qqp", BinaryHead(4), dev, CLASSES) == []
 
 
 def test_a_best_step_at_the_end_names_more_epochs():

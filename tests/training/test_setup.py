@@ -30,7 +30,7 @@ def test_check_reads_neither_data_nor_encoder(configure):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("tasks.sst.head=cosine_regression", "takes a pair: it needs `input: siamese`"),
+        ("tasks.sst.head=cosine_regression", "it needs `input: siamese`"),
         ("data_dir=nowhere", "data_dir: no such directory: "),
     ],
 )

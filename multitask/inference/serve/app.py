@@ -52,7 +52,7 @@ def make_app(served: Served) -> "Flask":
     @app.post("/predict")
     def predict() -> Any:
         try:
-            request = flask.request.get_json()  # first: a slow sender holds nobody up
+            request = flask.request.get_json()  # before the lock: senders may be slow
             with served.busy:
                 return {"predictions": responses.predictions(served, request)}
         except UserError as error:

@@ -1,6 +1,4 @@
 """The page without a browser: what it shows, what it refuses, and that it asks for nothing."""
-# Long: every refusal of the page, on one client
-
 # Long: one page, one test per thing that it shows
 
 import os
