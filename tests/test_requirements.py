@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from importlib.metadata import packages_distributions
 
@@ -107,3 +108,17 @@ def test_training_and_inference_import_no_optional_package():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_files_of_extras_name_packages_alone():
+    """Setuptools reads them, and refuses the options of pip."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["dynamic"]
+    extras = project["optional-dependencies"].values()
+    files = {
+        *project["dependencies"]["file"],
+        *(file for extra in extras for file in extra["file"]),
+    }
+    lines = [line for file in files for line in (ROOT / file).read_text().splitlines()]
+    assert not [line for line in lines if line.startswith("-")]
+    engines = (ROOT / "requirements-engines.txt").read_text()
+    assert (ROOT / "extras" / "tune.txt").read_text() in engines
