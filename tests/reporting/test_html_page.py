@@ -149,7 +149,7 @@ def test_code_in_a_message_is_code_and_in_data_it_is_not(runs, tmp_path):
     report["tasks"]["para"]["flags"] = [advice]
     report["warnings"] = ["set `tag_scheme: a_b`; a ` alone, ``doubled`` and ` ` stay"]
     (tmp_path / "run" / "report.json").write_text(json.dumps(report))
-    written = write_reports(tmp_path / "run").read_text(encoding="utf-8")
+    written = write_reports(RunDirectory(tmp_path / "run")).read_text(encoding="utf-8")
     assert r"reads \|u - v\| alone: try `tasks.a_b.head=<x\|y>` or `z` |" in written
     assert r"- set `tag_scheme: a_b`; a \` alone, \`\`doubled\`\` and \` \` stay" in written
     assert r"\*bold\* \_it\_ \`code\`" in written  # a text of the data
@@ -178,7 +178,7 @@ def test_a_tap_shows_a_figure_in_full_size_on_a_phone(runs, browser, tmp_path):
     report = write_run(tmp_path / "run")
     report["tasks"]["para"]["flags"] = ["try more epochs (`training.epochs`)"]
     (tmp_path / "run" / "report.json").write_text(json.dumps(report))
-    write_reports(tmp_path / "run")
+    write_reports(RunDirectory(tmp_path / "run"))
     tab = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True)
     tab.goto((tmp_path / "run" / "report.html").as_uri())
     image = tab.locator(".figure img").first
