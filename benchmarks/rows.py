@@ -54,7 +54,7 @@ tasks:
 
 
 class Stop(Exception):
-    """Ends a training."""
+    """Ends a training run."""
 
 
 def write_pairs(directory: Path, file: Path, rows: int) -> None:

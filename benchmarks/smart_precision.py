@@ -1,4 +1,4 @@
-"""How large SMART's term is at the start of a training, in fp32 and in bf16.
+"""How large SMART's term is at the start of a training run, in fp32 and in bf16.
 
     python -m benchmarks.smart_precision DIRECTORY-OF-THE-COURSE-FILES
 

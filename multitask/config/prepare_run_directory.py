@@ -58,7 +58,7 @@ def own(run: RunDirectory) -> AbstractContextManager[None]:
 
 
 def discard_weights(run: RunDirectory) -> None:
-    """Remove checkpoints, weights and encoder of a run that is over; the results stay."""
+    """Remove checkpoints, weights and encoder of a finished run; the results stay."""
     for folder in (run.checkpoints, run.weights, run.encoder):
         shutil.rmtree(folder, ignore_errors=True)
 

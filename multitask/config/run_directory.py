@@ -185,7 +185,7 @@ class RunDirectory:
 
     @property
     def folders(self) -> list[Path]:
-        """The directories that a training writes to."""
+        """The directories that a training run writes to."""
         folders = [self.encoder, self.weights, self.checkpoints, self.figures, self.predictions]
         return [*folders, self.tensorboard, self.trackers]
 

@@ -39,7 +39,7 @@ LEAVE_OUT = "; `take: pooling` leaves the head out"
 
 @dataclass
 class Start:
-    """The finished run whose weights a training starts from.
+    """The finished run whose weights a training run starts from.
 
     Attributes:
         described: what report.json says about the start.

@@ -48,7 +48,7 @@ def evaluations(run: RunDirectory) -> list[tuple[float | None, bool]]:
 
 
 def divergence(run: RunDirectory) -> str:
-    """Return why a training that diverged has ended; empty if it has not.
+    """Return why a training run that diverged has ended; empty if it has not.
 
     Its log ends with that event; a resumed training removes it.
     """

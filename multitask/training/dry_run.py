@@ -1,4 +1,4 @@
-"""Take one batch of each task forward and backward, to find what a training would stumble over."""
+"""Take one batch of each task forward and backward, to find what training would stumble over."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The stages of a training, planned before it starts: tasks, turns, frozen parts, rates."""
+"""The stages of a training run, planned before it starts: tasks, turns, frozen parts, rates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

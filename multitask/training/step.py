@@ -176,7 +176,7 @@ def _show(
 def _check_finite(
     result: Stepped, values: Sequence[float], scaler: torch.amp.GradScaler | None
 ) -> None:
-    """Raise NotFinite if the run has diverged; note an overflow of fp16, which is none yet."""
+    """Raise NotFinite if the run has diverged; an overflow of fp16 is noted, not raised."""
     finite = all(map(math.isfinite, values))
     if finite and math.isfinite(result.norm):
         return

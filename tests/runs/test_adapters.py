@@ -48,7 +48,7 @@ def configure(tiny_overrides):
 
 @pytest.fixture
 def make(configure):
-    """A model; ``trained``: its adapters have weights as after a training."""
+    """A model; ``trained``: its adapters have weights as after a training run."""
 
     def make(*changes, trained=False):
         config = configure(*changes)

@@ -28,7 +28,7 @@ CASES = {
 
 @pytest.fixture(scope="module", params=CASES)
 def case(request, tiny_encoder: Path, course_files: Path, tmp_path_factory):
-    """The words of a training, and the directory of the same training without a kill."""
+    """The words of a training run, and the directory of the same training without a kill."""
     words = [str(ROOT / "configs/cs224n.yaml"), *CASES[request.param], f"data_dir={course_files}"]
     words += [f"encoder.name={tiny_encoder}", "defaults.max_length=48", "training.epochs=2"]
     words += ["training.checkpoint_steps=4", "defaults.batch_size=8"]

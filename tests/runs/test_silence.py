@@ -39,7 +39,7 @@ BEGUN = [
 
 @pytest.fixture
 def words(tiny_overrides, tmp_path, monkeypatch):
-    """The words of a training of three tasks; its tokens are in no cache."""
+    """The words of a training run of three tasks; its tokens are in no cache."""
     monkeypatch.setenv("MULTITASK_CACHE", str(tmp_path / "cache"))
     changes = [*tiny_overrides, "training.epochs=1", f"output_dir={tmp_path / 'run'}"]
     return [str(ROOT / "configs/cs224n.yaml"), *changes]

@@ -48,7 +48,7 @@ def fresh(name, seed=2, **options):
 
 
 def trained(name, seed=2, **options):
-    """As ``fresh``, with weights as after a training."""
+    """As ``fresh``, with weights as after a training run."""
     return noisy(fresh(name, seed, **options), seed)
 
 

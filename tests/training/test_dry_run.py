@@ -1,4 +1,4 @@
-"""One batch of each task, forward and backward, before a training."""
+"""One batch of each task, forward and backward, before a training run."""
 
 import pytest
 import torch

@@ -13,7 +13,7 @@ from multitask.config.saved.base import Number, Saved, Score
 
 
 class Steps(Saved):
-    """The planned steps of a training, and those that it took."""
+    """The planned steps of a training run, and those that it took."""
 
     planned: int
     done: int

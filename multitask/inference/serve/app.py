@@ -139,7 +139,7 @@ def tried(
     """Return what a function makes and an empty text, or None and why there is nothing.
 
     The beginning of the page is sent by then, so an exception must not end it. Nothing else is
-    computed at that time; a reader who is slow holds nobody up.
+    computed at that time; slow readers do not block others.
     """
     try:
         with served.busy:
