@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.config import load_run_config
+    from multitask.store.run_directory import load_run_config
     from multitask.inference.serve.server import import_flask, listen, serve
 
     import_flask()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config
-from multitask.config.saved.report_model import SplitFacts
+from multitask.store.saved import SplitFacts
 from multitask.data.by_type import reading_of, shares_rows, split_rows
 from multitask.data.chosen_endings import check_same_number
 from multitask.data.inputs.base import input_of

@@ -9,7 +9,7 @@ import numpy as np
 from multitask.config import Config
 from multitask.config.config import seen_corpora
 from multitask.config.registry import head_type
-from multitask.config.saved.report_model import SplitFacts
+from multitask.store.saved import SplitFacts
 from multitask.data.by_type import reading_of
 from multitask.data.label_forms import takes_sets
 from multitask.data.overlap import Seen, hashes, row_key

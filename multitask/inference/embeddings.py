@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from multitask.config import Choice, load_run_config
-from multitask.config.prepare_run_directory import check_encoder
+from multitask.config import Choice
+from multitask.store.run_directory import load_run_config
+from multitask.store.prepare_run import check_encoder
 from multitask.config.registry import KINDS, build, resolve
-from multitask.config.run_directory import open_run
+from multitask.store.run_directory import open_run
 from multitask.data.overlap import pair_finder
 from multitask.data.splits import load_splits, tokenized
 from multitask.data.tokenize import Split, default_cache

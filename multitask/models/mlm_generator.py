@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from heads.masked_lm import MaskedLMHead
-from multitask.config import Config, load_run_config
+from multitask.config import Config
+from multitask.store.run_directory import load_run_config
 from multitask.config.registry import resolve
-from multitask.config.run_directory import RunDirectory, open_run
-from multitask.config.selected_steps import selected_steps
+from multitask.store.run_directory import RunDirectory, open_run
+from multitask.store.saved import selected_steps
 from multitask.models.encoders import Encoder, bert_weights
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.models.multitask_model import MultiTaskModel

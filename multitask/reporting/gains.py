@@ -12,7 +12,7 @@ from multitask.reporting.table_formats import Table, interval, score, signed
 from multitask.tasks import metrics
 from multitask.tasks.base import Array, TaskType
 from multitask.tasks.bootstrap import percentiles
-from multitask.utils.files import without_nan
+from multitask.store.files import without_nan
 
 
 class Interval(TypedDict):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from multitask.config.saved.report_model import RunReport
+from multitask.store.saved import RunReport
 from multitask.reporting.sheet import (
     Comparison,
     Difference,

@@ -31,7 +31,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from multitask.config import Config, Strict, explain, load_config
-from multitask.config.prepare_run_directory import flat
+from multitask.store.prepare_run import flat
 from multitask.config.yaml_merge import Override, Tree, load_extended, read_override
 from multitask.config.yaml_reader import KeyPath, Node, dump_override
 from multitask.utils.errors import UserError, no_file, suggest

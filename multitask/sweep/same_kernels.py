@@ -12,7 +12,7 @@ from pathlib import Path
 
 from multitask.sweep.sweep_directory import Run, SweepDirectory
 from multitask.utils.errors import UserError
-from multitask.utils.files import write_text
+from multitask.store.files import write_text
 from multitask.utils.names import KERNELS_VARIABLE
 
 ROOT = Path(__file__).parents[2]

@@ -23,7 +23,7 @@ from multitask.sweep.sweep_directory import SweepDirectory
 from multitask.sweep.trial_runs import cell_of
 from multitask.sweep.tuning_results import objectives_of
 from multitask.utils.errors import UserError, reading, reason_of
-from multitask.utils.files import read_json, replacing, write_json
+from multitask.store.files import read_json, replacing, write_json
 from multitask.utils.optional import optional
 
 NEEDED = "tune needs Optuna"

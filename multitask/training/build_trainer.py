@@ -8,7 +8,7 @@ import torch
 from torch.amp import GradScaler
 
 from multitask.config import Config
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.data.splits import fingerprint
 from multitask.models.multitask_model import MultiTaskModel

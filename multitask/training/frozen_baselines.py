@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable, Mapping
 
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.base import Score
-from multitask.config.saved.report_model import Baselines
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import Score
+from multitask.store.saved import Baselines
 from multitask.inference.scoring import measure
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.reporting.table_formats import duration

@@ -13,7 +13,7 @@ from multitask.training.optimizer import encoder_rate
 from multitask.training.step import Stepped
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite, UserError, warn
-from multitask.utils.files import file_digest, open_to_append, without_nan
+from multitask.store.files import file_digest, open_to_append, without_nan
 
 if TYPE_CHECKING:
     from multitask.training.trainer import Trainer

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from multitask.config import Config
-from multitask.config.saved.report_model import StartedFrom
+from multitask.store.saved import StartedFrom
 from multitask.data.dataloader import MultiTaskLoader, TrainRows, train_loaders
 from multitask.data.label_shift import label_warnings, padding_warnings
 from multitask.data.load_rows import label_readers

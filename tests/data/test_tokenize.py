@@ -19,7 +19,7 @@ from multitask.models.pretrained import load_tokenizer
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 from multitask.utils.limits import CACHE_BYTES
-from multitask.utils.tensor_files import write_with_checksum
+from multitask.store.tensor_files import write_with_checksum
 from tests.support.panics import REASON, panic
 
 apart = Siamese().arrange

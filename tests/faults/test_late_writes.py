@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.inference import ensemble, sts_scores
 from multitask.inference.export import write_export
 from multitask.inference.load_run import TrainedRun

@@ -11,7 +11,7 @@ from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
 import run_multitask
-from multitask.config.run_directory import load_lines
+from multitask.store.run_directory import load_lines
 from multitask.inference.ensemble import ensemble
 from tests.support.fabricated_run import CLASSES, write_run
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from multitask import UserError, load
-from multitask.config.run_directory import load_lines
+from multitask.store.run_directory import load_lines
 from multitask.models import weights
 from tests.conftest import ROOT
 from tests.support.commands import main

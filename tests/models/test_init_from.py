@@ -9,7 +9,7 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.models.weights import read_tensors
 from multitask.training.setup import set_up
 from tests.conftest import ROOT, save_tiny_encoder

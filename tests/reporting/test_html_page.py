@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.reporting import html_page
 from multitask.reporting.page import (
     Code,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from multitask.config.saved.report_model import RunReport
+from multitask.store.saved import RunReport
 from multitask.reporting import notes as caveats
 from multitask.reporting import sheet_tables
 from multitask.reporting.compare import compare

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score
 
-from multitask.config.run_directory import RunDirectory, load_lines
+from multitask.store.run_directory import RunDirectory, load_lines
 from multitask.config.yaml_reader import dump_yaml
 from multitask.reporting.read_runs import (
     check_same_rows,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from multitask.config.saved.report_model import RunReport
+from multitask.store.saved import RunReport
 from multitask.reporting import verdicts
 
 CONFIG = {"tasks": {"sst": {"batch_size": 32}, "qqp": {"batch_size": 8, "accumulation": 2}}}

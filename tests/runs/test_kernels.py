@@ -4,7 +4,7 @@ import pytest
 
 import run_multitask
 from multitask import load
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.models.encoders import kernels
 from multitask.utils.names import KERNELS_VARIABLE
 from tests.conftest import ROOT

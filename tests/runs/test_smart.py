@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import run_multitask
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.models.encoders.bitlinear import bit_layers
 from multitask.models.weights import read_tensors
 from multitask.training import trainer

@@ -14,7 +14,7 @@ import run_multitask
 from multitask.config import load_config
 from multitask.sweep import tune
 from multitask.sweep.sweep_directory import SweepDirectory
-from multitask.utils.owner import owned
+from multitask.store.lock import owned
 from tests.conftest import ROOT
 from tests.support.fake_sweep import background, until
 

@@ -7,7 +7,7 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.inference.scoring import measure
 from multitask.training.frozen_baselines import run_baselines
 from multitask.training.setup import set_up

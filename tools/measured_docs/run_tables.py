@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from multitask.config.saved.base import Score, read_saved
-from multitask.config.saved.report_model import RunReport, TaskReport
+from multitask.store.saved import Score, read_saved
+from multitask.store.saved import RunReport, TaskReport
 from multitask.reporting.table_formats import markdown_table
 from tools.measured_docs.store import RESULTS, ROOT, run_command, source_line
 

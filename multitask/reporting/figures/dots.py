@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.reporting.compare import heatmaps, long_axes
 from multitask.reporting.figures import style
 from multitask.reporting.figures.curves import draw_curve_bands, loss_gaps

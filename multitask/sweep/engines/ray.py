@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from multitask.sweep.engines.base import Job, Settings, cores
 from multitask.sweep.engines.process import starter
 from multitask.utils.errors import UserError, reason_of, warn
-from multitask.utils.files import ENDING, SCRATCH
+from multitask.store.files import ENDING, SCRATCH
 from multitask.utils.optional import optional
 
 POLL = 0.2  # seconds between two looks at a command

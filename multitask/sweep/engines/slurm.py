@@ -26,9 +26,9 @@ from multitask.sweep.engines.slurm_array import (
 )
 from multitask.sweep.progress_bars import say
 from multitask.utils.errors import TryAgain, UserError, one_line
-from multitask.utils.files import OWNER_LOCK, read_bounded
-from multitask.utils.limits import JSON_BYTES
-from multitask.utils.owner import owned
+from multitask.store.files import OWNER_LOCK
+from multitask.utils.limits import JSON_BYTES, read_bounded
+from multitask.store.lock import owned
 
 POLL = 5.0  # seconds between two questions to SLURM
 LATE = 60.0  # seconds until NFS shows a file that another machine has written

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from multitask.config.run_directory import RunDirectory, load_lines
-from multitask.config.saved.report_model import TaskReport
+from multitask.store.run_directory import RunDirectory, load_lines
+from multitask.store.saved import TaskReport
 from multitask.reporting.figures import curves, maps, style
 from multitask.reporting.figures.curves import (
     draw_conflict,
@@ -72,7 +72,7 @@ def test_a_second_drawing_replaces_the_first_and_needs_neither_pyplot_nor_torch(
     (tmp_path / "figures" / "curves.png").write_text("old")
     code = (
         "import pathlib, sys; from multitask.reporting.figures.curves import draw_all;"
-        "from multitask.config.run_directory import RunDirectory;"
+        "from multitask.store.run_directory import RunDirectory;"
         "run = RunDirectory(pathlib.Path(sys.argv[1]));"
         "draw_all(run, run.load_report(), run.load_events());"
         "assert not {'torch', 'matplotlib.pyplot'} & {*sys.modules}"

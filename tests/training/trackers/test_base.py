@@ -9,7 +9,7 @@ import pytest
 import run_multitask
 from multitask.config import load_config
 from multitask.config.registry import TRACKERS
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.inference.load_run import load
 from multitask.inference.scoring import Scorer
 from multitask.training.trackers.base import Row, Tracking, rows_of

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from multitask.utils.errors import UserError
-from multitask.utils.outputs import check_replaced, has_keys
+from multitask.store.outputs import check_replaced, has_keys
 
 
 @pytest.fixture

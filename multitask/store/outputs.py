@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from multitask.utils.errors import UserError
-from multitask.utils.files import read_json
+from multitask.store.files import read_json
 
 
 def check_replaced(facts: Path, keys: Iterable[str], names: Iterable[str]) -> None:

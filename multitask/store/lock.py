@@ -18,7 +18,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from multitask.utils.errors import TryAgain, UserError
-from multitask.utils.files import entries
+from multitask.store.files import entries
 
 # seconds to try: `holder` of another process has the lock for a moment
 PATIENCE = 1.0
