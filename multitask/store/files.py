@@ -1,4 +1,4 @@
-"""Write files and directories completely or not at all, and standard JSON. No torch here."""
+"""Write files and directories completely or not at all; standard JSON; checksums. No torch here."""
 
 import contextlib
 import ctypes
@@ -29,8 +29,6 @@ ANYWHERE = f"**/.*{ENDING}"
 BEFORE = ".before"
 # the lock of the process that owns a directory: see `lock.py`
 OWNER_LOCK = "owner.lock"
-# what a file system has in the root of a volume
-OF_VOLUME = "lost+found"
 CHECKSUMS = "SHA256SUMS"
 DAY = 24 * 60 * 60.0
 
@@ -44,67 +42,26 @@ def replacing(target: Path, *, fresh: bool = False) -> Iterator[Path]:
     can write the same file. If ``target`` was a directory, the old one is deleted; the new one gets
     its mode.
 
-    With ``fresh``, raise UserError if ``target`` is a directory with content by then. Also raises
-    UserError for a mount point. An OSError names ``target``.
+    With ``fresh``, raise UserError if ``target`` is a directory with content by then. An OSError
+    names ``target``.
     """
     try:
-        if target.is_dir():
-            check_movable(target)
         with _scratch_in(target.parent) as scratch:
             made = scratch / target.name
             yield made
             _complete(made, scratch)
-            _put(made, target, fresh)
+            if target.is_dir() and not fresh:
+                made.chmod(stat.S_IMODE(target.stat().st_mode))
+                if _exchange(made, target):
+                    return
+                target.rename(made.with_name(target.name + BEFORE))
+            made.replace(target)  # a kill before this line: see `finish_replacing`
     except OSError as error:
         if fresh and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise UserError(f"{target}: something is there already: choose another name") from error
         if error.errno and (error.filename is None or SCRATCH in str(error.filename)):
             error.filename, error.filename2 = str(target), None
         raise
-
-
-def check_movable(directory: Path) -> None:
-    """Raise UserError if a directory is a mount point or has one: it cannot be replaced."""
-    for path in (directory.resolve(), *directory.iterdir()):
-        if path.is_dir() and path.is_mount():
-            raise UserError(
-                f"{path} is a mount point, so {directory} is not replaced: choose a new directory"
-            )
-
-
-def _put(made: Path, target: Path, fresh: bool) -> None:
-    """Move a complete file or directory to its place."""
-    if target.is_dir():
-        made.chmod(stat.S_IMODE(target.stat().st_mode))
-        if not fresh and _exchange(made, target):
-            return
-        if not fresh:
-            target.rename(made.with_name(target.name + BEFORE))
-    made.replace(target)  # a kill before this line: see `finish_replacing`
-
-
-def _complete(made: Path, scratch: Path) -> None:
-    """Wait until everything is on disk; files of libraries get the mode that the umask leaves.
-
-    Some libraries make files that only this user can read.
-    """
-    usual = 0
-    for path in (made, *made.rglob("*")):
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if not mode & 0o077:
-            usual = usual or _usual_mode(scratch)
-            searched = (usual & 0o444) >> 2 if path.is_dir() else 0
-            path.chmod(mode | usual | searched)
-        sync(path)
-
-
-def _usual_mode(directory: Path) -> int:
-    """Return the mode of a new file. The umask can only be read by changing it."""
-    probe = directory / ".mode"
-    probe.touch()
-    mode = stat.S_IMODE(probe.stat().st_mode)
-    probe.unlink()
-    return mode
 
 
 @contextlib.contextmanager
@@ -120,6 +77,22 @@ def _scratch_in(directory: Path) -> Iterator[Path]:
             yield made
         finally:
             _clear(made)
+
+
+def _complete(made: Path, scratch: Path) -> None:
+    """Wait until everything is on disk; files of libraries get the mode that the umask leaves.
+
+    Some libraries make files that only this user can read.
+    """
+    probe = scratch / ".mode"  # the umask can only be read by changing it
+    probe.touch()
+    usual = stat.S_IMODE(probe.stat().st_mode)
+    for path in (made, *made.rglob("*")):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if not mode & 0o077:
+            searched = (usual & 0o444) >> 2 if path.is_dir() else 0
+            path.chmod(mode | usual | searched)
+        sync(path)
 
 
 def _exchange(made: Path, target: Path) -> bool:
@@ -153,27 +126,10 @@ def finish_replacing(target: Path) -> None:
     """
     place = target.resolve()
     if not place.exists():
-        name = glob.escape(place.name + BEFORE)
-        for before in _inside_scraps(place.parent, name):
-            remove_scraps(place.parent, before.parent.name)
-
-
-def _inside_scraps(directory: Path, pattern: str) -> list[Path]:
-    """List what matches in scratch directories; unlike ``Path.glob``, some may vanish meanwhile."""
-    names = f"{SCRATCH}*{ENDING}/{pattern}"
-    matching = glob.glob(names, root_dir=directory, include_hidden=True)  # noqa: PTH207
-    return [Path(name) for name in matching]
-
-
-def is_scrap(path: Path) -> bool:
-    """Return True for the name of a scratch file or directory; a killed process leaves those."""
-    return path.name.startswith(".") and path.name.endswith(ENDING)
-
-
-def entries(directory: Path) -> list[Path]:
-    """List a directory, without scratch files, its lock and what the file system keeps there."""
-    apart = (OF_VOLUME, OWNER_LOCK)
-    return [path for path in directory.iterdir() if not is_scrap(path) and path.name not in apart]
+        # unlike ``Path.glob``, directories may vanish meanwhile
+        names = f"{SCRATCH}*{ENDING}/{glob.escape(place.name + BEFORE)}"
+        for name in glob.glob(names, root_dir=place.parent, include_hidden=True):  # noqa: PTH207
+            remove_scraps(place.parent, Path(name).parent.name)
 
 
 def remove_scraps(
@@ -198,106 +154,54 @@ def remove_scraps(
                     _clear(scrap)
 
 
-def open_to_append(file: Path) -> FileIO:
-    """Open a file of a run to append to it, unbuffered.
-
-    Raises UserError for a link, a pipe or a device.
-    """
-    if file.is_symlink():
-        raise UserError(
-            f"{file} is a link, and what a run writes stays in its directory: remove it"
-        )
-    check_regular(file)
-    return FileIO(
-        file, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)
-    )
-
-
 @contextlib.contextmanager
-def hold(path: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Lock a directory or a file for the block; yield False if another process of this host has it.
+def hold(directory: Path) -> Iterator[bool]:
+    """Lock a directory for the block; yield False if another process of this host has it.
 
-    With ``wait``, wait until the other process releases it. Yields True on a file system without
-    locks.
+    Yields True on a file system without locks.
     """
     import fcntl
 
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(directory, os.O_RDONLY)
     try:
         held = True
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            held = False
-        except OSError:
-            pass
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            held = not isinstance(error, BlockingIOError)
         yield held
     finally:
         os.close(handle)
 
 
-def file_digest(file: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal digits."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+def entries(directory: Path) -> list[Path]:
+    """List a directory, without its lock and the scratch files that a killed process leaves."""
+    return [
+        path
+        for path in directory.iterdir()
+        if path.name != OWNER_LOCK
+        and not (path.name.startswith(".") and path.name.endswith(ENDING))
+    ]
 
 
-def text_digest(text: str) -> str:
-    """Return the SHA-256 of a text in UTF-8."""
-    return hashlib.sha256(_encoded(text)).hexdigest()
+def sync(path: Path) -> None:
+    """Wait until a file, or the entries of a directory, are on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
-def _encoded(text: str) -> bytes:
-    """Encode a text in UTF-8; half a character, as in a path, becomes ``\\udcff`` as in JSON."""
-    return text.encode(errors="backslashreplace")
+def open_to_append(file: Path) -> FileIO:
+    """Open a file to append to it, unbuffered. Raises UserError for a link, a pipe or a device."""
+    if file.is_symlink():
+        raise UserError(f"{file} is a link, and a run writes only in its directory: remove it")
+    check_regular(file)
+    return FileIO(file, "ab")
 
 
-def write_digests(file: Path, digests: Mapping[str, Sequence[str]]) -> None:
-    """Write the SHA-256 of files by name, in the format of ``sha256sum --check``."""
-    lines = [f"{digest}  {name}\n" for name, valid in digests.items() for digest in valid]
-    write_text(file, "".join(lines))
-
-
-def read_digests(file: Path) -> dict[str, list[str]]:
-    """Return what ``write_digests`` has written; nothing if there is no such file."""
-    digests: dict[str, list[str]] = {}
-    if file.is_file():
-        content = read_bounded(file, JSON_BYTES)
-        for line in filter(None, content.decode("utf-8", "replace").split("\n")):
-            digest, _, name = line.partition("  ")
-            digests.setdefault(name, []).append(digest)
-    return digests
-
-
-def file_digests(directory: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file of a directory by name, without that of ``CHECKSUMS``."""
-    files = sorted(path for path in directory.iterdir() if path.name != CHECKSUMS)
-    return {file.name: file_digest(file) for file in files}
-
-
-def changed_file(directory: Path, digests: Mapping[str, str | Sequence[str]]) -> str | None:
-    """Return the first name whose file is missing or has none of its valid digests; else None."""
-    for name, valid in digests.items():
-        file = directory / name
-        if file.parent != directory or not file.is_file() or file_digest(file) not in valid:
-            return name
-    return None
-
-
-def write_checksums(directory: Path) -> None:
-    """Write the SHA-256 of each file of a directory."""
-    digests = file_digests(directory)
-    write_digests(directory / CHECKSUMS, {name: [digest] for name, digest in digests.items()})
-
-
-def check_checksums(directory: Path) -> None:
-    """Raise UserError if a file of a directory was changed after ``write_checksums``."""
-    name = changed_file(directory, read_digests(directory / CHECKSUMS))
-    if name is not None:
-        raise UserError(
-            f"{directory}: {name!r} is damaged (its checksum is not the one in {CHECKSUMS}): "
-            "resume the run, which writes it anew, or train it again"
-        )
+# --- text and JSON ---
 
 
 def write_text(file: Path, text: str) -> None:
@@ -313,7 +217,6 @@ def write_json(file: Path, value: Any) -> None:
 
 def read_json(file: Path) -> Any:
     """Return the value of a JSON file. Raises ValueError if it is damaged."""
-    check_regular(file)
     try:
         return json.loads(read_bounded(file, DATA_BYTES).decode("utf-8"))
     except RecursionError as error:
@@ -334,10 +237,59 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def sync(path: Path) -> None:
-    """Wait until a file, or the entries of a directory, are on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _encoded(text: str) -> bytes:
+    """Encode a text in UTF-8; half a character, as in a path, becomes ``\\udcff`` as in JSON."""
+    return text.encode(errors="backslashreplace")
+
+
+# --- checksums ---
+
+
+def file_digest(file: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def text_digest(text: str) -> str:
+    """Return the SHA-256 of a text in UTF-8."""
+    return hashlib.sha256(_encoded(text)).hexdigest()
+
+
+def file_digests(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a directory by name."""
+    return {file.name: file_digest(file) for file in sorted(directory.iterdir())}
+
+
+def changed_file(directory: Path, digests: Mapping[str, str | Sequence[str]]) -> str | None:
+    """Return the first name whose file is missing or has none of its valid digests; else None."""
+    for name, valid in digests.items():
+        file = directory / name
+        if file.parent != directory or not file.is_file() or file_digest(file) not in valid:
+            return name
+    return None
+
+
+def digest_lines(digests: Mapping[str, str]) -> str:
+    """Return digests by name as lines for ``sha256sum --check``."""
+    return "".join(f"{digest}  {name}\n" for name, digest in digests.items())
+
+
+def read_digests(file: Path) -> dict[str, list[str]]:
+    """Return the valid digests by name in a file of ``digest_lines``; nothing without the file."""
+    digests: dict[str, list[str]] = {}
+    if file.is_file():
+        lines = read_bounded(file, JSON_BYTES).decode("utf-8", "replace").split("\n")
+        for digest, _, name in (line.partition("  ") for line in lines if line):
+            digests.setdefault(name, []).append(digest)
+    return digests
+
+
+def check_checksums(directory: Path) -> None:
+    """Raise UserError if a file of a directory is not as its ``CHECKSUMS`` say."""
+    name = changed_file(directory, read_digests(directory / CHECKSUMS))
+    if name is not None:
+        raise UserError(
+            f"{directory}: {name!r} is damaged (its checksum is not the one in {CHECKSUMS}): "
+            "resume the run, which writes it anew, or train it again"
+        )

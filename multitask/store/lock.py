@@ -17,8 +17,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from multitask.utils.errors import TryAgain, UserError
 from multitask.store.files import entries
+from multitask.utils.errors import TryAgain, UserError
 
 # seconds to try: `holder` of another process has the lock for a moment
 PATIENCE = 1.0
@@ -51,10 +51,12 @@ def owned(
         UserError: the file system has no locks.
     """
     lock = FileLock(lock_file, is_singleton=True, fallback_to_soft=False)
+    directory = lock_file.parent
     if lock.is_locked:
         yield
         return
-    made = _acquire(lock, lock_file, what, waiting)
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    _acquire(lock, lock_file, what, waiting)
     try:
         yield
         _remove_name(lock_file)
@@ -62,7 +64,11 @@ def owned(
         _remove_name(lock_file)
         raise
     finally:
-        _remove_empty(lock_file, made)
+        with contextlib.suppress(OSError):
+            if missing and not entries(directory):
+                lock_file.unlink()
+                for path in missing:
+                    path.rmdir()
         lock.release()
 
 
@@ -80,8 +86,7 @@ def holder(lock_file: Path) -> str | None:
             # shared, as NFS gives an exclusive lock only on a file that is opened to write
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
-            name = opened.read(LONGEST_NAME).decode(errors="replace")
-            return name or "it has just begun"
+            return opened.read(LONGEST_NAME).decode(errors="replace") or "it has just begun"
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
@@ -98,17 +103,17 @@ def is_unfinished(lock_file: Path) -> bool:
 
 def _acquire(
     lock: FileLock, lock_file: Path, what: str, waiting: Callable[[str], None] | None
-) -> list[Path]:
-    """Acquire the lock and write this process's name; return the directories that were made."""
-    directory = lock_file.parent
-    missing = [path for path in (directory, *directory.parents) if not path.exists()]
-    patience = PATIENCE
+) -> None:
+    """Acquire the lock and write this process's name."""
+    directory, patience = lock_file.parent, PATIENCE
     while True:
         directory.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=patience)
-            _write_name(lock_file)
-            return missing
+            handle = os.open(lock_file, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+            with os.fdopen(handle, "wb") as opened:
+                opened.write(own_name())
+            return
         except FileNotFoundError:  # its last owner has removed it again
             lock.release()
         except Timeout:
@@ -129,30 +134,15 @@ def _acquire(
             ) from error
 
 
-def _write_name(lock_file: Path) -> None:
-    handle = os.open(lock_file, os.O_WRONLY | os.O_NOFOLLOW)
-    with os.fdopen(handle, "wb") as opened:
-        opened.truncate(0)
-        opened.write(_own_name())
-
-
 def _remove_name(lock_file: Path) -> None:
     """Remove the name of this process, not that of another one in a directory that was replaced."""
     with contextlib.suppress(FileNotFoundError):
-        if lock_file.read_bytes() == _own_name():
+        if lock_file.read_bytes() == own_name():
             os.truncate(lock_file, 0)
 
 
-def _remove_empty(lock_file: Path, made: list[Path]) -> None:
-    """Remove the directories that were made for the lock if there is nothing else in them."""
-    with contextlib.suppress(OSError):
-        if made and not entries(lock_file.parent):
-            lock_file.unlink()
-            for directory in made:
-                directory.rmdir()
-
-
-def _own_name() -> bytes:
+def own_name() -> bytes:
+    """Return the name of this process."""
     name = f"host {socket.gethostname()}, process {os.getpid()}"
     job = os.environ.get("SLURM_JOB_ID")
     if array := os.environ.get("SLURM_ARRAY_JOB_ID"):

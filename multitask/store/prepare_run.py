@@ -1,26 +1,26 @@
 """Prepare a run directory: never overwrite other files, resume only with the same config."""
 
-import json
 import shutil
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 
 from multitask.config import Config
 from multitask.config.describe_config import as_written
-from multitask.store.run_directory import RunDirectory, open_run
-from multitask.store.saved import read_saved
-from multitask.store.saved import Marker, StartedWith
-from multitask.utils.errors import UserError
-from multitask.store.files import (
-    ANYWHERE,
-    check_movable,
-    entries,
-    remove_scraps,
-    replacing,
-    text_digest,
-)
+from multitask.store.checkpoint import write_sealed
+from multitask.store.files import ANYWHERE, entries, remove_scraps, replacing, text_digest
 from multitask.store.lock import owned
+from multitask.store.run_directory import RunDirectory, open_run
+from multitask.utils.errors import UserError
+
+# a run and its data may be moved; a tracker copies what a run writes; `ordered` adds a metric
+WITHOUT_EFFECT = (
+    "output_dir",
+    "data_dir",
+    "training.tensorboard",
+    "training.trackers",
+    ".data.ordered",
+)
 
 
 def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
@@ -44,9 +44,7 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
         )
     if filled and overwrite:
         if run_dir.resolve() == Path.cwd():
-            message = "is where you are, so it is not replaced: start from elsewhere"
-            raise UserError(f"{run_dir} {message}")
-        check_movable(run_dir)
+            raise UserError(f"{run_dir} is where you are: start from another directory")
         return
     for folder in run.folders:
         run.check_folder(folder)
@@ -61,6 +59,86 @@ def discard_weights(run: RunDirectory) -> None:
     """Remove checkpoints, weights and encoder of a finished run; the results stay."""
     for folder in (run.checkpoints, run.weights, run.encoder):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def start_directory(
+    config: Config,
+    started: Mapping[str, object],
+    *,
+    resume: bool,
+    overwrite: bool,
+    held: ExitStack,
+) -> None:
+    """Make the run directory and save the resolved config in it.
+
+    ``started`` goes into ``run.json``: what the run is started with; ``held`` gets the lock of a
+    new directory. A kill leaves the old run, the new run, or a directory in which the same command
+    can start.
+    """
+    place = Path(config.output_dir).resolve()  # replace the directory behind a link, not the link
+    place.mkdir(parents=True, exist_ok=True)
+    remove_scraps(place, ANYWHERE)
+    remove_scraps(place.parent)
+    with replacing(place) if overwrite else nullcontext(place) as made:
+        run = RunDirectory(made)
+        if overwrite:
+            held.enter_context(own(run))  # before others see it
+        if not (resume and run.holds_run):  # a resume saves the config once it has succeeded
+            run.baselines.unlink(missing_ok=True)  # of an earlier start
+            moved = {"output_dir": "", "data_dir": ""}  # a run and its data may be
+            digest = text_digest(config.model_copy(update=moved).dump())
+            write_sealed(run.marker, {"format": 2, "config": digest, **started})
+            save_config(config, run)
+
+
+def save_config(config: Config, run: RunDirectory) -> None:
+    """Write the resolved config into a run directory."""
+    run.write_text(run.config, config.dump())
+
+
+def check_same_config(config: Config, run: RunDirectory) -> None:
+    """Raise UserError if a run was started with another config."""
+    differing = config_differences(config, run.path) if run.holds_run else ""
+    if differing:
+        advice = "resume with the same values, or choose another output_dir=DIR"
+        if run.finished:
+            advice = f"it is finished: {train_on(run, config)}"
+        message = f"{run.path}: the run was started with another config: {differing}"
+        raise UserError(f"{message}; {advice}")
+
+
+def train_on(run: RunDirectory, config: Config) -> str:
+    """Say how to train a finished run's weights further, with other epochs or other values."""
+    source = f"init_from={run.path}"  # the encoder: heads of several tasks begin anew
+    if len(config.tasks) == 1:
+        source = f"init_from.run={run.path} init_from.take=head"
+    return f"to train its weights further, start a new run with {source} output_dir=DIR"
+
+
+def config_differences(config: Config, run_dir: Path) -> str:
+    """Return the keys that differ from a run's saved config, as ``seed (1 -> 2)``; '' for none."""
+    before = flat(RunDirectory(run_dir).load_config().resolved())
+    now = flat(config.resolved())
+    # if the config has no labels, the saved config has those of the data: not a difference
+    ignored = [f"tasks.{n}.data.labels." for n, t in config.tasks.items() if t.data.labels is None]
+    if config.encoder.kernels == "auto":  # the saved config has the choice
+        ignored.append("encoder.kernels")
+    changes = [
+        f"{key} ({as_written(before.get(key))} -> {as_written(now.get(key))})"
+        for key in {**before, **now}
+        if before.get(key) != now.get(key)
+        and not key.endswith(WITHOUT_EFFECT)
+        and not key.startswith(tuple(ignored))
+    ]
+    return ", ".join(changes[:5]) + (f" and {len(changes) - 5} more" if changes[5:] else "")
+
+
+def flat(values: object, path: str = "") -> dict[str, object]:
+    """Flatten nested mappings into one mapping from ``key.path`` to value."""
+    if isinstance(values, dict) and values:
+        parts = [flat(item, f"{path}.{key}" if path else str(key)) for key, item in values.items()]
+        return {key: item for part in parts for key, item in part.items()}
+    return {path: values}
 
 
 def check_no_run(directory: Path) -> None:
@@ -91,121 +169,3 @@ def check_distinct(run_dirs: Sequence[Path]) -> None:
         if run.resolve() in seen:
             raise UserError(f"{run}: the same run is given twice: leave one out")
         seen.add(run.resolve())
-
-
-def start_directory(
-    config: Config,
-    *,
-    resume: bool,
-    overwrite: bool,
-    held: ExitStack,
-    started: StartedWith | None = None,
-) -> Path:
-    """Make the run directory and save the resolved config in it.
-
-    ``started`` are checksums of what the run is started with; ``held`` gets the lock of a new
-    directory. A kill leaves the old run, the new run, or a directory in which the same command can
-    start.
-    """
-    run_dir = Path(config.output_dir)
-    place = run_dir.resolve()  # replace the directory behind a link, not the link
-    run = RunDirectory(place)
-    place.mkdir(parents=True, exist_ok=True)
-    remove_scraps(place, ANYWHERE)
-    remove_scraps(place.parent)
-    if overwrite:
-        with replacing(place) as made:
-            held.enter_context(own(RunDirectory(made)))  # before others see it
-            _begin(config, RunDirectory(made), started)
-    elif not (resume and run.holds_run):  # a resume saves the config once it has succeeded
-        _begin(config, run, started)
-    return run_dir
-
-
-def _begin(config: Config, run: RunDirectory, started: StartedWith | None) -> None:
-    """Write the first files of a run."""
-    write_marker(config, run, started)
-    save_config(config, run)
-
-
-def write_marker(config: Config, run: RunDirectory, started: StartedWith | None) -> None:
-    """Write the file that marks a directory as this run."""
-    moved = {"output_dir": "", "data_dir": ""}  # a run and its data may be
-    digest = text_digest(config.model_copy(update=moved).dump())
-    marker = Marker(
-        format=1, started_with=StartedWith(config=digest, **started.content() if started else {})
-    )
-    run.write_text(run.marker, json.dumps(marker.content()) + "\n")
-
-
-def started_with(run: RunDirectory) -> StartedWith:
-    """Return the checksums of what a run was started with; none if they are damaged."""
-    try:
-        return read_saved(run.marker, Marker, ": damaged: {}").started_with
-    except (OSError, UserError):
-        return StartedWith()
-
-
-def as_started(config: Config, run: RunDirectory) -> Config:
-    """Return the config with the kernels of the run to resume in place of `auto`."""
-    return config.with_kernels(run.load_config().encoder.kernels) if run.holds_run else config
-
-
-def check_same_config(config: Config, run: RunDirectory) -> None:
-    """Raise UserError if a run was started with another config."""
-    differing = config_differences(config, run.path) if run.holds_run else ""
-    if differing:
-        message = f"{run.path}: the run was started with another config: {differing}"
-        if run.finished:
-            raise UserError(f"{message}; it is finished: {train_on(run, config)}")
-        advice = "resume with the same values, or choose another output_dir=DIR"
-        raise UserError(f"{message}; {advice}")
-
-
-def train_on(run: RunDirectory, config: Config) -> str:
-    """Say how to train a finished run's weights further, with other epochs or other values."""
-    source = f"init_from={run.path}"  # the encoder: heads of several tasks begin anew
-    if len(config.tasks) == 1:
-        source = f"init_from.run={run.path} init_from.take=head"
-    return f"to train its weights further, start a new run with {source} output_dir=DIR"
-
-
-def save_config(config: Config, run: RunDirectory) -> None:
-    """Write the resolved config into a run directory."""
-    run.write_text(run.config, config.dump())
-
-
-# a run and its data may be moved; a tracker copies what a run writes; `ordered` adds a metric
-WITHOUT_EFFECT = (
-    "output_dir",
-    "data_dir",
-    "training.tensorboard",
-    "training.trackers",
-    ".data.ordered",
-)
-
-
-def config_differences(config: Config, run_dir: Path) -> str:
-    """Return the keys that differ from a run's saved config, as ``seed (1 -> 2)``; '' for none."""
-    saved = RunDirectory(run_dir).load_config()
-    before, now = flat(saved.resolved()), flat(config.resolved())
-    differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    differing = [key for key in differing if not key.endswith(WITHOUT_EFFECT)]
-    if config.encoder.kernels == "auto":  # the saved config has the choice
-        differing = [key for key in differing if key != "encoder.kernels"]
-    # if the config has no labels, the saved config has those of the data: not a difference
-    inferred = tuple(
-        f"tasks.{name}.data.labels." for name, t in config.tasks.items() if t.data.labels is None
-    )
-    differing = [key for key in differing if not key.startswith(inferred)]
-    changes = [(k, as_written(before.get(k)), as_written(now.get(k))) for k in differing[:5]]
-    shown = ", ".join(f"{key} ({old} -> {new})" for key, old, new in changes)
-    return shown + (f" and {len(differing) - 5} more" if len(differing) > 5 else "")
-
-
-def flat(values: object, path: str = "") -> dict[str, object]:
-    """Flatten nested mappings into one mapping from ``key.path`` to value."""
-    if isinstance(values, dict) and values:
-        parts = [flat(item, f"{path}.{key}" if path else str(key)) for key, item in values.items()]
-        return {key: item for part in parts for key, item in part.items()}
-    return {path: values}

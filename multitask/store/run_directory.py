@@ -2,35 +2,32 @@
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from multitask.config import Config, load_config
-from multitask.store.checkpoint import is_foreign
-from multitask.store.run_log import Event, load_lines, parse_event
-from multitask.store.saved import read_saved
-from multitask.store.saved import Baselines, RunReport
-from multitask.store.saved import AllBaselines, BestSteps, TrackerIds
-from multitask.utils.errors import UserError, check_regular, warn
+from multitask.store.checkpoint import step_of
 from multitask.store.files import (
     OWNER_LOCK,
+    digest_lines,
     entries,
     file_digest,
     finish_replacing,
-    hold,
     json_text,
+    open_to_append,
     read_digests,
     text_digest,
-    write_digests,
     write_text,
 )
 from multitask.store.lock import holder
+from multitask.store.run_log import Event, load_lines, parse_event
+from multitask.store.saved import JOINT, Baselines, RunReport, read_saved
+from multitask.utils.errors import UserError, check_regular, warn
 
-CHECKPOINT = re.compile(r"step-(\d{8,})\+*")  # its name; see `RunDirectory.checkpoint`
+NUMBERED = re.compile(r"step-(\d{8}|[1-9]\d{8,})")  # weights and checkpoints of a step
 
 
 class Named:
@@ -61,7 +58,7 @@ class RunDirectory:
     lock = Named(OWNER_LOCK)
     # the resolved config
     config = Named("config.yaml")
-    # the checksums of the config, the log, the best steps, the predictions and so on
+    # the SHA-256 of the files that are complete: see `seal`
     checksums = Named("checksums")
     # scores of the trivial guess and of the frozen encoder
     baselines = Named("baselines.json")
@@ -94,42 +91,22 @@ class RunDirectory:
 
     def saved_weights(self) -> dict[int, Path]:
         """Return the files with weights by step; other files in the directory are ignored."""
-        files = {f: f.stem.removeprefix("step-") for f in self.weights.glob("step-*.safetensors")}
-        steps = {file: int(step) for file, step in files.items() if step.isdecimal()}
-        return {step: file for file, step in steps.items() if file == self.weights_of(step)}
+        files = {
+            file: NUMBERED.fullmatch(file.stem) for file in self.weights.glob("step-*.safetensors")
+        }
+        return {int(name[1]): file for file, name in files.items() if name}
 
     def checkpoint(self, step: int) -> Path:
-        """Return the directory for a new checkpoint of a step.
-
-        A step can have two, before and after its evaluation: the second name ends with ``+``.
-        """
-        path = self.checkpoints / f"step-{step:08d}"
-        while path.exists():
-            path = path.with_name(f"{path.name}+")
-        return path
+        """Return the directory of the checkpoint of a step."""
+        return self.checkpoints / f"step-{step:08d}"
 
     def saved_checkpoints(self) -> list[Path]:
-        """Return the complete checkpoints of this run, the oldest first.
+        """Return the checkpoints, the oldest first. Some may be damaged.
 
-        Some may be damaged. Copies under other names, and checkpoints of other runs, are left out.
+        Copies under other names are left out.
         """
-        steps, run = {}, self.identity
-        for path in self.checkpoints.glob("step-*"):
-            name = CHECKPOINT.fullmatch(path.name)
-            if name and not is_foreign(state_of(path), int(name[1]), run):
-                steps[path] = int(name[1])
-        return sorted(steps, key=lambda path: (steps[path], path.name))
-
-    def checkpoints_of(self, step: int) -> list[Path]:
-        """Return the complete checkpoints of a step, the newest first."""
-        return [path for path in reversed(self.saved_checkpoints()) if step_of(path) == step]
-
-    def damaged(self, checkpoint: Path) -> Path:
-        """Return the path to move a damaged checkpoint to."""
-        path = checkpoint.with_name(f"damaged-{checkpoint.name}")
-        while path.exists():
-            path = path.with_name(f"{path.name}+")
-        return path
+        named = [path for path in self.checkpoints.glob("step-*") if NUMBERED.fullmatch(path.name)]
+        return sorted(named, key=step_of)
 
     def figure(self, name: str) -> Path:
         return self.figures / f"{name}.png"
@@ -181,7 +158,7 @@ class RunDirectory:
         """A checksum of what the run was started with; None without ``run.json``."""
         return file_digest(self.marker) if self.marker.is_file() else None
 
-    # --- reading and writing ---
+    # --- writing ---
 
     @property
     def folders(self) -> list[Path]:
@@ -207,67 +184,58 @@ class RunDirectory:
         return folder
 
     def write_text(self, file: Path, text: str) -> Path:
-        """Write a file of the run, complete or not at all. Make its directory if needed."""
+        """Write a file of the run, complete or not at all. Make its directory if needed.
+
+        Predictions of a finished run get another valid checksum before: a kill may leave the older
+        version.
+        """
         self.make(file.parent)
-        if not self._has_checksum(file):
-            write_text(file, text)
-            return file
-        with self._alone():
-            valid = [text_digest(text)]
-            if file.is_file():  # a kill may leave the previous version
-                valid.append(file_digest(file))
-            self._save_digests(file, valid)
-            write_text(file, text)
+        if self.predictions in file.parents and self.finished:
+            with open_to_append(self.checksums) as opened:
+                opened.write(digest_lines({self._name(file): text_digest(text)}).encode())
+        write_text(file, text)
         return file
 
     def write_json(self, file: Path, value: object) -> Path:
         """Write a file of the run as standard JSON, complete or not at all."""
         return self.write_text(file, json_text(value))
 
-    def seal_log(self) -> None:
-        """Save the checksum of the log of a run that ends."""
-        with self._alone():
-            self._save_digests(self.metrics, [file_digest(self.metrics)])
+    # --- checksums ---
 
-    def unseal_log(self) -> None:
-        """Remove the checksum of the log, before it changes."""
-        with self._alone():
-            self._save_digests(self.metrics, [])
+    def seal(self, *, finished: bool) -> None:
+        """Write the checksums of the files that a phase of the run has completed.
 
-    def _has_checksum(self, file: Path) -> bool:
-        if self.predictions in file.parents:
-            return self.holds_run  # not those of an ensemble
-        return file in (self.config, self.best, self.baselines, self.report)
+        These are the config and the baselines, and in a finished run all files that are read again.
+        """
+        files = [self.config, self.baselines]
+        if finished:
+            predictions = (file for file in sorted(self.predictions.rglob("*")) if file.is_file())
+            files += [self.best, self.metrics, self.report, *predictions]
+        digests = {self._name(file): file_digest(file) for file in files if file.is_file()}
+        write_text(self.checksums, digest_lines(digests))
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Let other processes wait that change ``checksums`` and the files in it."""
-        with hold(self.marker, wait=True) if self.marker.is_file() else nullcontext():
-            yield
-
-    def _save_digests(self, file: Path, valid: list[str]) -> None:
-        """Replace the valid checksums of a file."""
-        saved = read_digests(self.checksums)
-        if saved.get(self._name(file), []) != valid:
-            write_digests(self.checksums, saved | {self._name(file): valid})
+    def unseal(self) -> None:
+        """Remove the checksums, before the files change."""
+        self.checksums.unlink(missing_ok=True)
 
     def _name(self, file: Path) -> str:
         return file.relative_to(self.path).as_posix()
 
-    def is_as_saved(self, file: Path) -> bool:
-        """Return False if a file was changed after the run wrote it."""
-        valid = read_digests(self.checksums).get(self._name(file))
-        return valid is None or file_digest(file) in valid
-
     def is_intact(self, file: Path) -> bool:
-        """Return True if a file is there, with the checksum that the run saved."""
-        saved = read_digests(self.checksums).get(self._name(file), [])
-        return file.is_file() and file_digest(file) in saved
+        """Return True if a file is there, with a checksum that the run saved."""
+        valid = read_digests(self.checksums).get(self._name(file), [])
+        return file.is_file() and file_digest(file) in valid
+
+    def is_changed(self, file: Path) -> bool:
+        """Return True if a file was changed after the run has written it."""
+        return self._name(file) in read_digests(self.checksums) and not self.is_intact(file)
 
     def warn_of_change(self, file: Path) -> None:
         """Warn if a file was changed after the run wrote it."""
-        if not self.is_as_saved(file):
+        if self.is_changed(file):
             warn(f"{file} is damaged or was changed: it is not as the run has written it")
+
+    # --- reading ---
 
     def load_config(self, overrides: list[str] | None = None) -> Config:
         """Return the resolved config. Raises UserError if there is no run."""
@@ -279,18 +247,16 @@ class RunDirectory:
 
     def load_baselines(self) -> dict[str, Baselines] | None:
         """Return the baselines; None if missing or damaged, as they are quick to compute again."""
-        try:
-            baselines = read_saved(self.baselines, AllBaselines, ": damaged: {}")
-            return baselines.root if self.is_as_saved(self.baselines) else None
-        except (FileNotFoundError, UserError):
-            return None
+        with suppress(FileNotFoundError, UserError):
+            baselines = read_saved(self.baselines, dict[str, Baselines])
+            return None if self.is_changed(self.baselines) else baselines
+        return None
 
     def load_tracker_ids(self) -> dict[str, str]:
         """Return the id that each tracker knows the run by; none if missing or damaged."""
-        try:
-            return read_saved(self.tracker_ids, TrackerIds, ": damaged: {}").root
-        except (FileNotFoundError, UserError):
-            return {}
+        with suppress(FileNotFoundError, UserError):
+            return read_saved(self.tracker_ids, dict[str, str])
+        return {}
 
     def load_events(self) -> list[Event]:
         """Return the lines of the log, without damaged ones; a warning lists those.
@@ -322,12 +288,10 @@ class RunDirectory:
 
     def load_report(self) -> RunReport:
         """Return report.json. Raises UserError if it is missing or damaged."""
-        path = self.report
-        if not path.is_file():
-            raise UserError(f"{path} does not exist: a run writes it when its training ends")
-        advice = "restore it, or train the run again"
-        report = read_saved(path, RunReport, f": damaged: {{}}; {advice}")
-        self.warn_of_change(path)
+        if not self.finished:
+            raise UserError(f"{self.report} does not exist: a run writes it when its training ends")
+        report = read_saved(self.report, RunReport, "restore it, or train the run again")
+        self.warn_of_change(self.report)
         return report
 
     def best_steps(self) -> dict[str, int]:
@@ -336,24 +300,11 @@ class RunDirectory:
         Raises UserError if the file is damaged.
         """
         advice = "go on with --resume, which writes it anew"
-        best = read_saved(self.best, BestSteps, f" is damaged: {advice} ({{}})")
+        best = read_saved(self.best, dict[str, int], advice)
+        if JOINT not in best:
+            raise UserError(f"{self.best}: damaged: it has no {JOINT}; {advice}")
         self.warn_of_change(self.best)
-        return best.root
-
-
-def step_of(checkpoint: Path) -> int:
-    """Return the step in the name of a checkpoint."""
-    return int(checkpoint.name.removeprefix("step-").rstrip("+"))
-
-
-def state_of(checkpoint: Path) -> Path:
-    """Return the file of a checkpoint with all values that are not tensors, and the file names."""
-    return checkpoint / "state.json"
-
-
-def tensors_of(checkpoint: Path, part: str) -> Path:
-    """Return the file of a checkpoint with the tensors of one part of the run."""
-    return checkpoint / f"{part}.safetensors"
+        return best
 
 
 def open_run(run_dir: str | os.PathLike[str]) -> RunDirectory:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from multitask.store.files import read_json, without_nan
 from multitask.utils.errors import UserError
@@ -18,7 +18,7 @@ JOINT = "joint"  # the name of the joint mean among the tasks' best steps
 Number = int | float  # an int stays an int in the file
 Score = Number | None  # None: undefined; NaN before it is saved
 
-Model = TypeVar("Model", bound=BaseModel)
+T = TypeVar("T")
 
 
 class Saved(BaseModel):
@@ -35,18 +35,16 @@ class Saved(BaseModel):
         return self.model_validate(without_nan(self.content()))
 
 
-def read_saved(file: Path, model: type[Model], damage: str) -> Model:
-    """Read a JSON file of a run.
+def read_saved(file: Path, kind: type[T], advice: str = "") -> T:
+    """Read a JSON file of a run as a model, or as a dict of one kind of values.
 
-    ``damage`` is the end of the message about a damaged file; it contains ``{}`` for what is wrong,
-    with the key. Raises UserError for a damaged file, and OSError if it cannot be read.
+    Raises UserError with ``advice`` for a damaged file, and OSError if it cannot be read.
     """
     try:
-        return model.model_validate(read_json(file))
-    except ValidationError as error:
-        raise UserError(f"{file}{damage.format(_first_problem(error))}") from error
+        return TypeAdapter(kind).validate_python(read_json(file), strict=True)
     except ValueError as error:
-        raise UserError(f"{file}{damage.format(error)}") from error
+        what = _first_problem(error) if isinstance(error, ValidationError) else str(error)
+        raise UserError(f"{file}: damaged: {what}" + (advice and f"; {advice}")) from error
 
 
 def _first_problem(error: ValidationError) -> str:
@@ -54,9 +52,9 @@ def _first_problem(error: ValidationError) -> str:
     key = ".".join(map(str, problem["loc"]))
     if problem["type"] == "missing":
         return f"it has no {key}"
-    no_object = problem["type"] in ("model_type", "dict_type")
-    message = "expected an object" if no_object else problem["msg"].removeprefix("Value error, ")
-    return f"{key}: {message}" if key else message
+    if problem["type"] in ("model_type", "dict_type"):
+        return f"{key}: expected an object" if key else "expected an object"
+    return ": ".join(filter(None, [key, problem["msg"].removeprefix("Value error, ")]))
 
 
 class Steps(Saved):
@@ -215,45 +213,6 @@ class RunReport(Saved):
     def with_tasks(self, tasks: dict[str, TaskReport]) -> "RunReport":
         """Return the report with other tasks."""
         return self.model_copy(update={"tasks": tasks})
-
-
-class BestSteps(RootModel[dict[str, int]]):
-    """``best.json``: the best step of each task and of ``joint``."""
-
-    model_config = ConfigDict(strict=True)
-
-    @model_validator(mode="after")
-    def _has_joint(self) -> "BestSteps":
-        if JOINT not in self.root:
-            raise ValueError(f"it has no {JOINT}")
-        return self
-
-
-class AllBaselines(RootModel[dict[str, Baselines]]):
-    """``baselines.json``: the baselines of each task that has some."""
-
-    model_config = ConfigDict(strict=True)
-
-
-class TrackerIds(RootModel[dict[str, str]]):
-    """``trackers/ids.json``: the id that each tracker knows the run by."""
-
-    model_config = ConfigDict(strict=True)
-
-
-class StartedWith(Saved):
-    """Checksums of the config and of each task's data, and the kernels."""
-
-    config: str | None = None
-    data: dict[str, str] | None = None
-    kernels: str | None = None
-
-
-class Marker(Saved):
-    """``run.json``, the first file that a run writes."""
-
-    format: int = 1
-    started_with: StartedWith = StartedWith()
 
 
 def selected_steps(

@@ -8,10 +8,9 @@ import torch
 from torch.amp import GradScaler
 
 from multitask.config import Config
-from multitask.store.run_directory import RunDirectory
 from multitask.data.dataloader import MultiTaskLoader
-from multitask.data.splits import fingerprint
 from multitask.models.multitask_model import MultiTaskModel
+from multitask.store.run_directory import RunDirectory
 from multitask.training.callbacks import (
     BitLinearStrength,
     Callback,
@@ -20,18 +19,16 @@ from multitask.training.callbacks import (
     ProgressBar,
     ProgressLines,
 )
-from multitask.training.checkpoint_save_restore import Checkpoints, Stateful
-from multitask.training.early_stopping import EarlyStopping
+from multitask.training.checkpoints import Checkpoints, Stateful
 from multitask.training.loss import Objective
 from multitask.training.metric_log import MetricLog
 from multitask.training.progress import Progress, Stages
-from multitask.training.resuming import SameData
 from multitask.training.setup import Plan
 from multitask.training.trackers.base import Tracking, tracker_names
 from multitask.training.trainer import Trainer
 from multitask.training.turns import Turns
 from multitask.training.validation import Monitor
-from multitask.training.weight_selection import Selection
+from multitask.training.weight_selection import EarlyStopping, Selection
 from multitask.utils.rng import RandomState
 from multitask.utils.terminal import say as say_now
 from smart.teacher import teacher_of
@@ -51,9 +48,8 @@ def build_trainer(
     objective, selection = objective_of(plan), _selection(config)
     progress, log = Progress(device), MetricLog(run.metrics)
 
-    # the parts whose state changes; a resume restores them in this order, so the checks come first
+    # the parts whose state changes; a resume restores them in this order
     parts: dict[str, Stateful] = {
-        "data": SameData(fingerprint(config, plan.data.splits)),
         "log": log,
         "progress": progress,
         "optimizer": stages,  # also the current stage and the learning-rate schedule
@@ -63,13 +59,8 @@ def build_trainer(
         "selection": selection,
         "rng": RandomState(),
     }
-    if objective.teacher is not None:
-        parts["teacher"] = objective.teacher
-    if plan.surgery is not None:
-        parts["surgery"] = plan.surgery
-
-    if objective.scaler is not None:
-        parts["scaler"] = objective.scaler
+    some = {"teacher": objective.teacher, "surgery": plan.surgery, "scaler": objective.scaler}
+    parts |= {name: part for name, part in some.items() if part is not None}
 
     settings = config.training
     keep, every = settings.keep_checkpoints, settings.checkpoint_steps

@@ -3,12 +3,11 @@
 import time
 from collections.abc import Callable, Mapping
 
-from multitask.store.run_directory import RunDirectory
-from multitask.store.saved import Score
-from multitask.store.saved import Baselines
 from multitask.inference.scoring import measure
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.reporting.table_formats import duration
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import Baselines, Score
 from multitask.tasks.base import RowLabels
 from multitask.training.frozen_probe import Probing, frozen_head_scores
 from multitask.training.setup import Plan
@@ -17,13 +16,12 @@ from multitask.utils.errors import warn
 
 
 def run_baselines(
-    plan: Plan, run: RunDirectory, resume: bool, say: Callable[[str], None]
+    plan: Plan, run: RunDirectory, say: Callable[[str], None]
 ) -> dict[str, Baselines]:
     """Compute the trivial and frozen-encoder scores of each task, once per run; save them."""
-    if resume:
-        saved = distributed.on_first(lambda: _saved(plan, run))
-        if saved is not None:
-            return saved
+    saved = distributed.on_first(lambda: _saved(plan, run))
+    if saved is not None:
+        return saved
     baselines: dict[str, Baselines] = {}
     say("measuring the baselines")
     began = time.perf_counter()

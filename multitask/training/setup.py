@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from multitask.config import Config
-from multitask.store.saved import StartedFrom
 from multitask.data.dataloader import MultiTaskLoader, TrainRows, train_loaders
 from multitask.data.label_shift import label_warnings, padding_warnings
 from multitask.data.load_rows import label_readers
@@ -35,6 +34,7 @@ from multitask.models.pretrained import (
     use_kernels,
 )
 from multitask.reporting.table_formats import duration
+from multitask.store.saved import StartedFrom
 from multitask.training.gradient_surgery import Surgery, build_surgery
 from multitask.training.launcher import check_launcher
 from multitask.training.loss_weights import loss_weights
@@ -51,7 +51,7 @@ class Plan:
     """A run that is ready to train: everything is loaded and checked, nothing is written yet.
 
     Attributes:
-        config: the run's config.
+        config: the run's config, with the labels of the data and the kernels of this machine.
         device: the device that the run computes on.
         data: every task's rows.
         model: the model, before the first step.
@@ -108,6 +108,10 @@ def set_up(config: Config, device: torch.device, say: Callable[[str], None] = pr
         data = distributed.first_alone(partial(load_data, config, say))
     with working(f"loading {config.encoder.name}"):
         model = build_model(config, data, device, say)
+    kinds = sorted(set(distributed.gather(model.encoder.kernels)))  # such as on two machines
+    if len(kinds) > 1:
+        message = f"some processes have {kinds[0]} kernels, others {kinds[1]}: set it to torch"
+        raise config.error(("encoder", "kernels"), message)
     with working("planning the run"):
         return plan(config, model, data, device)
 
@@ -177,7 +181,7 @@ def plan(config: Config, model: MultiTaskModel, data: Data, device: torch.device
     trained = {task for stage in stages for task in stage.tasks}
     start = find_start(config)
     return Plan(
-        config=config,
+        config=config.with_labels(data.label_values()).with_kernels(model.encoder.kernels),
         device=device,
         data=data,
         model=model,

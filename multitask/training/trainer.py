@@ -10,7 +10,7 @@ from multitask.data.dataloader import MultiTaskLoader
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.metrics import mean_of_defined
 from multitask.training.callbacks import Callback, Evaluation
-from multitask.training.checkpoint_save_restore import Checkpoints
+from multitask.training.checkpoints import Checkpoints
 from multitask.training.gradient_surgery import Surgery
 from multitask.training.loss import Objective
 from multitask.training.metric_log import MetricLog
@@ -217,8 +217,8 @@ class Trainer:
         raise Interrupted
 
     def _diverged(self, problem: NotFinite) -> UserError:
-        saved = self.checkpoints.newest()
-        last = f"the last good checkpoint is {saved}" if saved else "no checkpoint yet"
+        saved = self.checkpoints.run.saved_checkpoints()
+        last = f"the last good checkpoint is {saved[-1]}" if saved else "no checkpoint yet"
         return UserError(
             f"step {self.step + 1}, {problem}; the run stops, {last}. Start a new run (another "
             "output_dir=DIR) with a lower `training.lr` or `training.head_lr`, or with "

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from multitask.store import files
-from multitask.utils.errors import UserError
 from multitask.store.files import (
     entries,
     finish_replacing,
@@ -23,6 +22,7 @@ from multitask.store.files import (
     write_json,
     write_text,
 )
+from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
 
@@ -335,8 +335,8 @@ def test_a_file_with_one_name_grows_in_place(tmp_path):
     assert (tmp_path / "log").stat().st_ino == number and (tmp_path / "new").read_text() == ""
 
 
-def test_what_a_volume_has_of_its_own_is_no_entry(tmp_path):
-    for name in ("lost+found", ".multitask-x.tmp", "a"):
+def test_scratch_files_are_no_entries(tmp_path):
+    for name in (".multitask-x.tmp", "a"):
         (tmp_path / name).mkdir()
     assert [path.name for path in entries(tmp_path)] == ["a"]
 
@@ -348,12 +348,3 @@ def test_a_directory_keeps_its_mode(tmp_path):
     with replacing(run) as scratch:
         scratch.mkdir()
     assert run.stat().st_mode & 0o777 == 0o750
-
-
-@pytest.mark.parametrize("place", ["run", "run/volume"])
-def test_a_mount_point_is_not_replaced(place, tmp_path, monkeypatch):
-    (tmp_path / "run" / "volume").mkdir(parents=True)
-    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path / place)
-    with pytest.raises(UserError, match="is a mount point"), replacing(tmp_path / "run"):
-        pass
-    assert names(tmp_path / "run") == ["volume"] and names(tmp_path) == ["run"]

@@ -12,8 +12,8 @@ import filelock
 import pytest
 
 from multitask.store import lock as lock_module
-from multitask.utils.errors import UserError
 from multitask.store.lock import Busy, holder, is_unfinished, owned
+from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
 OWNER = """
@@ -147,15 +147,16 @@ def test_a_directory_that_stays_empty_is_removed_with_its_parents(tmp_path):
 def test_a_lock_that_is_removed_by_its_owner_is_made_again(lock, other, monkeypatch):
     """The owner of an empty directory removes it while another process waits."""
     process = other()
-    original, calls = lock_module._write_name, []
+    calls: list[Path] = []
+    acquire = filelock.FileLock.acquire
 
-    def removed_first(lock_file: Path) -> None:
-        calls.append(lock_file)
+    def removed_first(self, **options):
+        acquire(self, **options)
+        calls.append(lock)
         if len(calls) == 1:
-            lock_file.unlink()
-        original(lock_file)
+            lock.unlink()
 
-    monkeypatch.setattr(lock_module, "_write_name", removed_first)
+    monkeypatch.setattr(filelock.FileLock, "acquire", removed_first)
     with owned(lock, "trains there", waiting=lambda name: process.communicate("\n")):
         assert f"process {os.getpid()}" in holder(lock)
     assert len(calls) == 2
@@ -198,4 +199,4 @@ def test_a_job_of_an_array_is_named_as_slurm_does(monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "14")
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "12")
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
-    assert lock_module._own_name().endswith(b", job 12_3")
+    assert lock_module.own_name().endswith(b", job 12_3")

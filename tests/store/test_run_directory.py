@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from multitask.store import run_directory
+from multitask.store.files import replacing
 from multitask.store.run_directory import RunDirectory, load_saved_config, open_run
 from multitask.store.saved import Baselines
 from multitask.utils.errors import UserError, warn
-from multitask.store.files import replacing
 from tests.conftest import ROOT
 from tests.support.source_tree import name_of, sources, tree_of
 
@@ -20,8 +20,9 @@ CONSTRUCTORS = {"Named", "Path", "PurePath"}
 # parts of f-strings that other files have too
 COMMON = {"*", "-", ".", ".json", ".png", ".tsv"}
 SPELLED_BY = {
-    "multitask/store/run_directory.py": "RunDirectory",
-    "multitask/sweep/sweep_directory.py": "SweepDirectory",
+    "multitask/store/run_directory.py",
+    "multitask/store/checkpoint.py",
+    "multitask/sweep/sweep_directory.py",
 }
 # files of other directories that have the name of a run's file
 OTHER_FILES = {
@@ -127,17 +128,6 @@ def test_a_text_that_joins_others_is_no_path():
     assert not list(spelled(ast.parse('"weights".join(parts)')))
 
 
-def test_a_second_checkpoint_of_a_step_has_another_name(tmp_path):
-    run = RunDirectory(tmp_path)
-    first = run.checkpoint(7)
-    first.mkdir(parents=True)
-    second = run.checkpoint(7)
-    second.mkdir()
-    run.damaged(first).mkdir()
-    assert (first.name, second.name) == ("step-00000007", "step-00000007+")
-    assert run.saved_checkpoints() == [first, second]
-
-
 def test_a_file_is_written_into_its_directory(tmp_path):
     run = RunDirectory(tmp_path)
     assert run.write_text(run.predictions_of("sst", "dev"), "text").read_text() == "text"
@@ -170,7 +160,6 @@ def test_a_damaged_line_of_the_log_is_left_out_and_said(tmp_path, capsys):
     run = RunDirectory(tmp_path)
     good = '{"event": "step", "step": 1, "task": "a", "loss": 0.5}'
     bad = [
-        good.replace("step", "stfp", 1),
         good.replace('"task"', '"tbsk"'),
         good.replace("1,", "-1,"),
         good.replace("0.5", '"a"'),
@@ -181,7 +170,7 @@ def test_a_damaged_line_of_the_log_is_left_out_and_said(tmp_path, capsys):
     run.metrics.write_bytes("\n".join([good, *bad, good, ""]).encode("latin-1"))
     assert len(run.load_events()) == 2
     said = capsys.readouterr().err
-    assert said == f"warning: {run.metrics}: damaged lines are left out: 2, 3, 4, 5, 6 and 2 more\n"
+    assert said == f"warning: {run.metrics}: damaged lines are left out: 2, 3, 4, 5, 6 and 1 more\n"
 
 
 def test_the_log_keeps_the_events_of_callbacks(tmp_path, capsys):
@@ -194,75 +183,69 @@ def test_the_log_keeps_the_events_of_callbacks(tmp_path, capsys):
         run.load_events()
 
 
-def test_a_file_that_was_changed_is_said(tmp_path, capsys):
-    run = RunDirectory(tmp_path)
-    for step in (2, 4, 6):
-        run.write_json(run.best, {"joint": step})
-        assert run.best_steps() == {"joint": step}
-    # a kill after the checksum was written and before the file was
-    run.best.write_text('{\n "joint": 4\n}')
-    assert run.best_steps() == {"joint": 4}
-    assert not capsys.readouterr().err
-    run.best.write_text('{\n "joint": 2\n}')
-    assert run.best_steps() == {"joint": 2}
-    assert "best.json is damaged or was changed" in capsys.readouterr().err
-    run.checksums.unlink()  # a run of an older version
-    assert run.is_as_saved(run.best)
-
-
-def test_predictions_that_were_changed_are_said(tmp_path, capsys):
-    warn.cache_clear()
-    run = RunDirectory(tmp_path)
-    run.write_text(run.config, "tasks: {}")
-    file = run.write_text(run.predictions_of("a", "dev"), '{"score": 1}\n')
-    assert run.load_predictions("a", "dev") == [{"score": 1}]
-    assert not capsys.readouterr().err
-    file.write_text('{"score": 3}\n')
-    assert run.load_predictions("a", "dev") == [{"score": 3}]
-    said = f"warning: {file} is damaged or was changed: it is not as the run has written it\n"
-    assert capsys.readouterr().err == said
-
-
-def test_predictions_outside_a_run_have_no_checksum(tmp_path):
-    """Those of an ensemble."""
-    run = RunDirectory(tmp_path)
-    run.write_text(run.predictions_of("a", "dev"), "{}\n")
-    assert not run.checksums.exists()
-
-
 LINE = '{"event": "step", "step": 1, "task": "a", "loss": 0.5}\n'
 
 
-def test_the_log_has_a_checksum_from_the_end_of_a_run_until_it_goes_on(tmp_path, capsys):
+@pytest.fixture
+def sealed(tmp_path) -> RunDirectory:
+    """A finished run with checksums."""
     warn.cache_clear()
     run = RunDirectory(tmp_path)
-    for line in (LINE, LINE.replace("0.5", "0.25")):
-        run.metrics.write_text(line)
-        run.load_events()  # while the run trains
-        run.seal_log()
-        run.load_events()
-        assert not capsys.readouterr().err
-        run.unseal_log()
-    run.seal_log()
+    run.write_json(run.best, {"joint": 4})
     run.metrics.write_text(LINE)
-    run.load_events()
-    assert capsys.readouterr().err.count("metrics.jsonl is damaged or was changed") == 1
-    run.metrics.write_text(LINE + "{")
-    run.load_events()
-    (said,) = capsys.readouterr().err.splitlines()
-    assert "damaged lines are left out: 2" in said
+    run.write_text(run.config, "tasks: {}")
+    run.write_text(run.predictions_of("a", "dev"), '{"score": 1}\n')
+    run.write_json(run.report, {"seed": 1, "selection_split": "dev", "tasks": {}})
+    run.seal(finished=True)
+    return run
 
 
-def test_several_writers_leave_checksums_that_are_right(tmp_path):
-    run = RunDirectory(tmp_path)
-    for file in (run.marker, run.config):
-        run.write_text(file, "{}")
+READERS = {
+    "best.json": lambda run: run.best_steps(),
+    "metrics.jsonl": lambda run: run.load_events(),
+    "predictions/a.dev.jsonl": lambda run: run.load_predictions("a", "dev"),
+    "report.json": lambda run: run.load_report(),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_that_was_changed_is_said(name, sealed, capsys):
+    file = sealed.path / name
+    READERS[name](sealed)
+    assert not capsys.readouterr().err and sealed.is_intact(file)
+    file.write_text(file.read_text().replace("1", "2").replace("4", "2"))
+    READERS[name](sealed)
+    said = f"warning: {file} is damaged or was changed: it is not as the run has written it\n"
+    assert capsys.readouterr().err == said and not sealed.is_intact(file)
+    sealed.unseal()
+    warn.cache_clear()
+    READERS[name](sealed)
+    assert not capsys.readouterr().err
+
+
+def test_predictions_that_are_made_again_are_no_damage_also_after_a_kill(sealed, capsys):
+    file = sealed.predictions_of("a", "dev")
+    before = file.read_text()
+    sealed.write_text(file, '{"score": 3}\n')
+    for text in (file.read_text(), before):  # killed before the file was written
+        file.write_text(text)
+        sealed.load_predictions("a", "dev")
+    assert not capsys.readouterr().err
+
+
+def test_several_writers_leave_checksums_that_are_right(sealed):
     tasks = [f"task_{number}" for number in range(4)]
-    written = [(run.predictions_of(task, "dev"), str(n)) for n in range(10) for task in tasks]
+    written = [(sealed.predictions_of(task, "dev"), str(n)) for n in range(10) for task in tasks]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda one: run.write_text(*one), written))
-    assert all(run.is_as_saved(run.predictions_of(task, "dev")) for task in tasks)
-    assert run.checksums.read_text().count("predictions/") == 8  # and the version before
+        list(pool.map(lambda one: sealed.write_text(*one), written))
+    assert all(sealed.is_intact(sealed.predictions_of(task, "dev")) for task in tasks)
+
+
+def test_the_checksums_of_a_run_that_trains_are_those_of_config_and_baselines(sealed):
+    sealed.write_json(sealed.baselines, {})
+    sealed.seal(finished=False)
+    assert sealed.is_intact(sealed.config) and sealed.is_intact(sealed.baselines)
+    assert sealed.checksums.read_text().count("\n") == 2
 
 
 def test_nothing_is_written_through_a_link_in_a_run(tmp_path):
@@ -310,7 +293,7 @@ def test_a_run_may_itself_be_behind_a_link(tmp_path):
 def test_damaged_best_steps(tmp_path, text):
     run = RunDirectory(tmp_path)
     run.best.write_text(text)
-    with pytest.raises(UserError, match=r"best\.json is damaged: go on with --resume"):
+    with pytest.raises(UserError, match=r"best\.json: damaged: .*go on with --resume"):
         run.best_steps()
 
 

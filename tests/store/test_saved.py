@@ -7,7 +7,7 @@ import pytest
 
 from multitask.store.files import json_text
 from multitask.store.run_directory import RunDirectory
-from multitask.store.saved import AllBaselines, Baselines, BestSteps, Marker, RunReport, read_saved
+from multitask.store.saved import Baselines, RunReport, read_saved
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
@@ -59,15 +59,9 @@ def test_a_damaged_report_names_the_file_and_the_key(text, words, tmp_path):
     file = tmp_path / "report.json"
     file.write_text(text)
     with pytest.raises(UserError) as error:
-        read_saved(file, RunReport, ": damaged: {}; restore it")
+        read_saved(file, RunReport, "restore it")
     assert str(error.value).startswith(f"{file}: damaged: {words}")
     assert str(error.value).endswith("; restore it")
-
-
-def test_best_steps_without_the_joint_one_say_so(tmp_path):
-    (tmp_path / "best.json").write_text('{"a": 3}')
-    with pytest.raises(UserError, match="it has no joint"):
-        read_saved(tmp_path / "best.json", BestSteps, " is damaged ({})")
 
 
 def test_undefined_scores_are_none_as_in_the_file():
@@ -75,13 +69,7 @@ def test_undefined_scores_are_none_as_in_the_file():
     assert baselines.content() == {"trivial": {"f1": None, "mcc": 0.5}, "frozen": None}
 
 
-@pytest.mark.parametrize(("name", "model"), [("best", BestSteps), ("baselines", AllBaselines)])
-def test_a_file_stays_equal_to_the_byte(name, model, course_run):
-    file = getattr(RunDirectory(course_run), name)
-    text = json_text(json.loads(file.read_text()))
-    assert json_text(read_saved(file, model, "{}").model_dump(exclude_unset=True)) == text
-
-
-def test_a_marker_has_the_checksums_of_what_the_run_started_with(course_run):
-    started = read_saved(RunDirectory(course_run).marker, Marker, "{}").started_with
-    assert started.config and started.data and started.kernels == "torch"
+def test_the_baselines_stay_equal_to_the_byte(course_run):
+    file = RunDirectory(course_run).baselines
+    read = read_saved(file, dict[str, Baselines])
+    assert json_text({name: each.content() for name, each in read.items()}) == file.read_text()

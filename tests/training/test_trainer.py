@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from multitask.training.checkpoint_format import load_checkpoint
 
 import run_multitask
 from multitask.config import load_config
 from multitask.store.run_directory import RunDirectory
 from multitask.training import checkpoint_format, loss, trainer
 from multitask.training.build_trainer import build_trainer
-from multitask.training.checkpoint_format import load_checkpoint
 from multitask.training.setup import set_up
 from tests.conftest import ROOT
 from tests.support.run_files import events

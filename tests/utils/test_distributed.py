@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from multitask.training.checkpoint_format import load_checkpoint
 
 import run_multitask
 from multitask.config import load_config
 from multitask.store.run_directory import RunDirectory
-from multitask.training.checkpoint_format import load_checkpoint
 from multitask.training.loss import Objective
 from multitask.training.setup import set_up
 from multitask.training.step import train_step

@@ -5,13 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from multitask.training.resuming import SameData, is_complete, is_intact
 
 import run_multitask
 from multitask.store.prepare_run import started_with
 from multitask.store.run_directory import RunDirectory
 from multitask.store.saved import StartedWith
 from multitask.training import checkpoint_save_restore, train_run, trainer
-from multitask.training.resuming import SameData, is_complete, is_intact
 from multitask.utils.errors import UserError
 from multitask.utils.signals import Interrupted
 from tests.support.run_files import results
