@@ -102,7 +102,7 @@ def is_intact(encoder: Path) -> bool:
         check_checksums(encoder)
     except (OSError, UserError):
         return False
-    return (encoder / "config.json").is_file()
+    return (encoder / CHECKSUMS).is_file()
 
 
 def keep_encoder(plan: Plan, run: RunDirectory) -> None:

@@ -56,12 +56,8 @@ class EarlyStopping:
         return stop_now
 
     def state_dict(self) -> dict[str, dict[str, Any]]:
-        return {
-            "reference": self.reference,
-            "waited": self.waited,
-            "stopped": self.stopped,
-            "last_stops": self.last_stops,
-        }
+        names = ("reference", "waited", "stopped", "last_stops")
+        return {name: dict(getattr(self, name)) for name in names}
 
     def load_state_dict(self, state: Mapping[str, dict[str, Any]]) -> None:
         for name, values in state.items():

@@ -43,7 +43,7 @@ def run_copy(tiny_run, tmp_path) -> Path:
             '{"num_attention_heads": "x"}',
             "encoder/config.json: cannot be read: ",
         ),
-        ("best.json", '{"foo": 2}', "best.json is damaged"),
+        ("best.json", '{"foo": 2}', "best.json: damaged: "),
     ],
 )
 def test_a_damaged_run_is_not_scored(file, text, message, run_copy, capsys):

@@ -81,7 +81,7 @@ def test_a_directory_with_other_files_is_refused(command, tmp_path, capsys):
         ("multitask.store.files:_exchange", "before", 1),
         ("multitask.store.files:_exchange", "after", 1),
         ("multitask.store.prepare_run:start_directory", "after", 1),
-        ("multitask.training.train_run:save_encoder", "before", 1),
+        ("multitask.training.train_run:keep_encoder", "before", 1),
     ],
 )
 def test_overwrite_that_is_killed_leaves_a_run(place, when, nth, command, tmp_path):
@@ -212,7 +212,7 @@ LOG = "multitask.store.run_directory:RunDirectory"
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "when"),
-    [(f"{LOG}.unseal_log", "after"), (f"{LOG}.seal_log", "before"), (f"{LOG}.seal_log", "after")],
+    [(f"{LOG}.unseal", "after"), (f"{LOG}.seal", "before"), (f"{LOG}.seal", "after")],
 )
 def test_a_kill_between_a_file_and_its_checksum_is_no_damage(
     place, when, command, tmp_path, capsys
@@ -229,7 +229,7 @@ def test_a_kill_between_a_file_and_its_checksum_is_no_damage(
         assert run_multitask.main(again) == 0
         captured = capsys.readouterr()
         assert "damaged" not in captured.out + captured.err
-    assert "metrics.jsonl" in run.checksums.read_text() and run.is_as_saved(run.metrics)
+    assert "metrics.jsonl" in run.checksums.read_text() and run.is_intact(run.metrics)
 
 
 # --- several processes ---
@@ -285,7 +285,7 @@ sys.exit(run_multitask.main(sys.argv[1:]))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["OSError", "RuntimeError"])
-@pytest.mark.parametrize(("function", "rank"), [("save_encoder", 0), ("run_baselines", 1)])
+@pytest.mark.parametrize(("function", "rank"), [("keep_encoder", 0), ("run_baselines", 1)])
 def test_where_one_of_two_ranks_fails_both_end(function, rank, kind, command, tmp_path):
     script = tmp_path / "failing.py"
     script.write_text(FAILING.format(kind=kind, rank=rank, function=function))

@@ -45,13 +45,13 @@ def uninterrupted(overrides: list[str], tmp_path_factory: pytest.TempPathFactory
         ("multitask.training.trainer:train_step", "after", 14),  # between two checkpoints
         ("multitask.inference.scoring:Scorer.score", "before", 5),  # inside an evaluation
         (
-            "multitask.training.checkpoint_save_restore:Checkpoints.save_best",
+            "multitask.training.checkpoints:write_tensors",
             "after",
             2,
         ),  # weights written, not the rest
-        ("multitask.training.checkpoint_format:write_text", "before", 4),  # inside a checkpoint
+        ("multitask.training.checkpoints:write_state", "before", 4),  # inside a checkpoint
         (
-            "multitask.training.checkpoint_save_restore:prune",
+            "multitask.training.checkpoints:prune",
             "before",
             4,
         ),  # checkpoint written, old ones still there

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from multitask.training.checkpoint_save_restore import Checkpoints
 
 from multitask.config import load_config
 from multitask.models.encoders.bitlinear import bit_layers
@@ -19,6 +18,7 @@ from multitask.training.callbacks import (
     ProgressBar,
     ProgressLines,
 )
+from multitask.training.checkpoints import Checkpoints
 from multitask.training.metric_log import MetricLog
 from multitask.training.setup import set_up
 from multitask.training.step import Stepped

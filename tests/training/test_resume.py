@@ -5,14 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from multitask.training.resuming import SameData, is_complete, is_intact
 
 import run_multitask
-from multitask.store.prepare_run import started_with
 from multitask.store.run_directory import RunDirectory
-from multitask.store.saved import StartedWith
-from multitask.training import checkpoint_save_restore, train_run, trainer
-from multitask.utils.errors import UserError
+from multitask.training import checkpoints, train_run, trainer
+from multitask.training.resume import is_complete, is_intact
 from multitask.utils.signals import Interrupted
 from tests.support.run_files import results
 
@@ -242,13 +239,10 @@ def test_a_lost_config_is_no_reason_to_start_anew(command, interrupted, capsys):
     assert "resuming" in capsys.readouterr().out
 
 
-def test_an_older_run_has_no_checksums_of_its_start(command, interrupted):
-    interrupted.marker.write_text('{"format": 1}\n')
-    for file in interrupted.checkpoints.glob("*/state.json"):
-        assert json.loads(file.read_text())["run"]
-    assert started_with(interrupted) == StartedWith()
-    interrupted.marker.write_text("[")
-    assert started_with(interrupted) == StartedWith()
+@pytest.mark.parametrize("text", ["[", '{"format": 1, "started_with": {}}'])
+def test_a_damaged_start_or_one_of_another_version_is_refused(text, command, interrupted, capsys):
+    interrupted.marker.write_text(text)
+    assert "another version of this program" in complaint_of_resume(capsys, command)
 
 
 # --- what another process does meanwhile ---
@@ -284,10 +278,8 @@ def test_a_run_that_finished_while_this_one_was_loading_is_left_alone(
 
 
 @pytest.mark.parametrize("name", ["encoder", "best", "marker", "config"])
-@pytest.mark.parametrize("when", ["run", "save_results"])
-def test_what_loading_needs_is_there_at_the_end(name, when, command, run, monkeypatch):
-    owner = trainer.Trainer if when == "run" else train_run
-    original = getattr(owner, when)
+def test_what_loading_needs_is_there_at_the_end(name, command, run, monkeypatch):
+    original = trainer.Trainer.run
 
     def deleting(*arguments, **options):
         result = original(*arguments, **options)
@@ -295,7 +287,7 @@ def test_what_loading_needs_is_there_at_the_end(name, when, command, run, monkey
         (shutil.rmtree if path.is_dir() else Path.unlink)(path)
         return result
 
-    monkeypatch.setattr(owner, when, deleting)
+    monkeypatch.setattr(trainer.Trainer, "run", deleting)
     assert run_multitask.main(command) == 0
     assert is_intact(run.encoder)
     assert run_multitask.main(["evaluate", str(run.path)]) == 0
@@ -305,14 +297,14 @@ def test_what_loading_needs_is_there_at_the_end(name, when, command, run, monkey
 def test_a_deleted_marker_is_said_and_written_again_at_the_next_checkpoint(
     command, run, monkeypatch, capsys
 ):
-    original, kept = checkpoint_save_restore.save_checkpoint, []
+    original, kept = checkpoints.save_checkpoint, []
 
     def deleting(run, *arguments):
         kept.append(run.marker.read_text())
         original(run, *arguments)
         run.marker.unlink()
 
-    monkeypatch.setattr(checkpoint_save_restore, "save_checkpoint", deleting)
+    monkeypatch.setattr(checkpoints, "save_checkpoint", deleting)
     assert run_multitask.main(command) == 0
     assert len(kept) > 1 and {*kept} == {run.marker.read_text()}
     assert str(run.marker) in capsys.readouterr().out
@@ -340,15 +332,7 @@ def test_an_empty_directory_is_no_encoder(tmp_path):
 
 
 def test_a_finish_that_was_repeated_and_killed_is_not_complete(finished):
-    finished.unseal_log()
+    finished.unseal()
     assert not is_complete(finished)
-    finished.checksums.unlink()
+    finished.seal(finished=False)
     assert not is_complete(finished)
-
-
-def test_a_run_goes_on_with_the_same_data_alone():
-    data = SameData({"sst": "a", "qqp": "b"})
-    data.load_state_dict(data.state_dict())
-    data.load_state_dict({"sst": "a", "qqp": "b", "gone": "c"})
-    with pytest.raises(UserError, match="the data of qqp are not those"):
-        data.load_state_dict({"sst": "a"})

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from multitask.training.checkpoint_format import load_checkpoint
 
 import run_multitask
 from multitask.config import load_config
+from multitask.store import checkpoint
 from multitask.store.run_directory import RunDirectory
-from multitask.training import checkpoint_format, loss, trainer
+from multitask.training import loss, trainer
 from multitask.training.build_trainer import build_trainer
+from multitask.training.checkpoints import load_checkpoint
 from multitask.training.setup import set_up
 from tests.conftest import ROOT
 from tests.support.run_files import events
@@ -153,7 +154,7 @@ def test_damaged_checkpoint_that_is_kept_does_not_stop_pruning(tiny_overrides, m
 def test_a_checkpoint_of_another_version_is_refused(tiny_overrides, monkeypatch, capsys):
     interrupt_at(monkeypatch, 5)
     assert run_multitask.main(command(tiny_overrides)) == 75
-    monkeypatch.setattr(checkpoint_format, "FORMAT", 99)
+    monkeypatch.setattr(checkpoint, "FORMAT", 99)
     capsys.readouterr()
     assert run_multitask.main(command(tiny_overrides, "--resume")) == 2
     assert "another version of this program" in error_line(capsys)
@@ -241,7 +242,8 @@ def test_nan_loss_stops_with_the_last_checkpoint_intact(tiny_overrides, monkeypa
     line = error_line(capsys)
     assert "step 11, task qqp" in line and "nan" in line and "step-00000009" in line
     directory = run_dir(tiny_overrides)
-    states = load_checkpoint(RunDirectory(directory).saved_checkpoints()[-1])
+    run = RunDirectory(directory)
+    states = load_checkpoint(run, run.saved_checkpoints()[-1])
     assert states["progress"]["step"] == 9
     assert all(tensor.isfinite().all() for tensor in states["model"].values())
 
