@@ -36,7 +36,7 @@ def check_config(config: Config, *, dry_run: bool, say: Callable[[str], None]) -
     ``say`` prints what is going on.
     """
     from multitask.training.describe_plan import describe_plan
-    from multitask.training.dry_run import dry_run as one_batch_each
+    from multitask.training.describe_plan import dry_run as one_batch_each
     from multitask.training.setup import set_up
     from multitask.utils.device import pick_device
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from multitask.store.files import file_digest, open_to_append, without_nan
 from multitask.training.callbacks import Callback, Evaluation
-from multitask.training.loss_weights import learned_weights
+from multitask.training.loss import learned_weights
 from multitask.training.optimizer import encoder_rate
 from multitask.training.step import Stepped
 from multitask.utils import distributed

@@ -1,5 +1,6 @@
 """Set up a run in four calls: check the config, load the data, build the model, plan the steps."""
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,14 +37,22 @@ from multitask.models.pretrained import (
 from multitask.reporting.table_formats import duration
 from multitask.store.saved import StartedFrom
 from multitask.training.gradient_surgery import Surgery, build_surgery
-from multitask.training.launcher import check_launcher
-from multitask.training.loss_weights import loss_weights
+from multitask.training.loss import loss_weights
 from multitask.training.stages import Stage, plan_stages
 from multitask.training.trackers.base import check_installed
 from multitask.utils import distributed
 from multitask.utils.device import emulates_bf16
+from multitask.utils.errors import UserError
 from multitask.utils.heartbeat import working
 from multitask.utils.names import EMBEDDED
+
+# environment variables of `accelerate launch`, what they ask for, and the flag that sets them
+OTHERS = (
+    ("ACCELERATE_USE_FSDP", "divides the model among the processes", "--use_fsdp"),
+    ("ACCELERATE_USE_DEEPSPEED", "asks for DeepSpeed", "--use_deepspeed"),
+    ("ACCELERATE_DYNAMO_BACKEND", "asks for torch.compile", "--dynamo_backend"),
+)
+NOT_SET = ("", "no", "none", "false", "0")
 
 
 @dataclass(frozen=True)
@@ -128,6 +137,22 @@ def check(config: Config) -> None:
         raise config.error(("data_dir",), f"no such directory: {config.data_dir}: {wanted}")
     check_processes(config)
     check_launcher(config)
+
+
+def check_launcher(config: Config) -> None:
+    """Raise UserError for a setting of `accelerate launch` that contradicts the config."""
+    asked = os.environ.get("ACCELERATE_MIXED_PRECISION", "no").lower()
+    if asked not in (*NOT_SET, config.training.precision):
+        remedy = f"set `training.precision={asked}` or " if asked in ("bf16", "fp16") else ""
+        message = f"accelerate was told {asked}: {remedy}launch with `--mixed_precision no`"
+        raise config.error(("training", "precision"), message)
+    for variable, what, flag in OTHERS:
+        value = os.environ.get(variable, "")
+        if value.lower() not in NOT_SET:
+            raise UserError(
+                f"{variable}={value} {what}, which this program does not do (every process has the "
+                f"whole model): launch without `{flag}`"
+            )
 
 
 def load_data(config: Config, say: Callable[[str], None] = print) -> Data:

@@ -10,8 +10,7 @@ from torch import Tensor
 from multitask.data.collate import Batch, SharedBatch, by_task
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.training.gradient_surgery import Surgery, TaskGradients
-from multitask.training.loss import Objective, Outcome
-from multitask.training.loss_weights import weighted
+from multitask.training.loss import Objective, Outcome, weighted
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite
 

@@ -22,7 +22,6 @@ from multitask.store.prepare_run import (
 )
 from multitask.store.run_directory import RunDirectory
 from multitask.store.saved import RunReport
-from multitask.training.build_trainer import build_trainer
 from multitask.training.callbacks import Callback
 from multitask.training.describe_plan import describe_data, export_remarks
 from multitask.training.frozen_baselines import run_baselines
@@ -30,6 +29,7 @@ from multitask.training.metric_log import divergence_logged
 from multitask.training.report_json import save_results
 from multitask.training.resume import as_started, examine, keep_encoder, started_with
 from multitask.training.setup import Plan, set_up
+from multitask.training.trainer import Trainer
 from multitask.utils import distributed
 from multitask.utils.device import pick_device
 from multitask.utils.heartbeat import talking, working
@@ -121,7 +121,7 @@ def fit(
         run.seal(finished=False)
 
     distributed.on_first(begin)
-    trainer = build_trainer(plan, run.path, say, callbacks)
+    trainer = Trainer(plan, run.path, say, callbacks)
     trainer.progress.began = began
     revision = git_revision()  # now: the working tree may change while the run trains
     with closing(trainer.log), working("training"):

@@ -8,9 +8,9 @@ import torch
 import run_multitask
 from multitask.config import load_config
 from multitask.sweep.progress_bars import steps_done
-from multitask.training.build_trainer import build_trainer
 from multitask.training.setup import set_up
 from multitask.training.stages import trained_parameters
+from multitask.training.trainer import Trainer
 from multitask.utils.errors import UserError
 from tests.support.kill import kill_inside
 from tests.support.run_files import events, results
@@ -85,7 +85,7 @@ def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides
         before.update({name: value.clone() for name, value in now.items()})
         return result
 
-    loop = build_trainer(made, tmp_path, lambda line: None)
+    loop = Trainer(made, tmp_path, lambda line: None)
     rates, at_end = [], {}
     step = loop.take_step
 
@@ -197,7 +197,7 @@ def test_a_joint_step_trains_every_task_and_encodes_once(tiny_overrides, tmp_pat
         "encode",
         lambda e, *rest, **more: calls.append(len(e)) or encode(e, *rest, **more),
     )
-    loop = build_trainer(made, tmp_path, lambda line: None)
+    loop = Trainer(made, tmp_path, lambda line: None)
     loop._evaluation_due = lambda: False
     loop.run()
     steps = [e for e in events(tmp_path) if e["event"] == "step"]
@@ -232,7 +232,7 @@ def test_the_report_has_the_realised_turns(tiny_overrides, tmp_path):
 def test_the_running_training_score_is_that_of_the_epoch(tiny_overrides, tmp_path):
     """Below the bound a task is oversampled; it is measured on what the steps themselves saw."""
     made = prepared(*tiny_overrides, RULE, "training.epochs=2", "tasks.sst.batch_size=40")
-    loop = build_trainer(made, tmp_path, lambda line: None)
+    loop = Trainer(made, tmp_path, lambda line: None)
     seen = {}
     watch = loop.turns.watch
 

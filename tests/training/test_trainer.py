@@ -17,9 +17,9 @@ from multitask.config import load_config
 from multitask.store import checkpoint
 from multitask.store.run_directory import RunDirectory
 from multitask.training import loss, trainer
-from multitask.training.build_trainer import build_trainer
 from multitask.training.checkpoints import load_checkpoint
 from multitask.training.setup import set_up
+from multitask.training.trainer import Trainer
 from tests.conftest import ROOT
 from tests.support.run_files import events
 
@@ -307,7 +307,7 @@ def test_stopped_task_is_skipped_counted_and_does_not_move(tiny_overrides, monke
     )
     prepared = set_up(config, torch.device("cpu"), lambda line: None)
     Path(config.output_dir).mkdir()
-    loop = build_trainer(prepared, Path(config.output_dir), lambda line: None)
+    loop = Trainer(prepared, Path(config.output_dir), lambda line: None)
     original = loop.measures.evaluate
 
     def constant(*given):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from multitask.config import load_config
-from multitask.training.dry_run import dry_run
+from multitask.training.describe_plan import dry_run
 from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
