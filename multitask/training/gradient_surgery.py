@@ -226,15 +226,14 @@ class TaskGradients:
             return torch.stack(list(self.gramians().values())).sum(0)
         used = [place for place, some in enumerate(zip(*self.rows.values(), strict=True))
                 if any(g is not None for g in some)]  # fmt: skip
-        flat = torch.stack([self._flat(row, used) for row in self.rows.values()])
+        rows = []
+        for row in self.rows.values():  # 0 where a task has no gradient
+            pairs = [(row[place], self.parameters[place]) for place in used]
+            rows.append(
+                torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for g, p in pairs])
+            )
+        flat = torch.stack(rows)
         return flat @ flat.T
-
-    def _flat(self, row: Sequence[Tensor | None], used: Sequence[int]) -> Tensor:
-        """Concatenate a task's gradients of the ``used`` parameters, 0 where it has none."""
-        gradients = [(row[place], self.parameters[place]) for place in used]
-        return torch.cat(
-            [(torch.zeros_like(p) if g is None else g).flatten() for g, p in gradients]
-        )
 
     def combine(self, surgery: Surgery) -> None:
         """Write sum_i w_i g_i into ``.grad`` of the shared parameters that have gradients."""

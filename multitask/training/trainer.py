@@ -22,14 +22,13 @@ from multitask.training.callbacks import (
     ProgressBar,
 )
 from multitask.training.checkpoints import Checkpoints, Stateful
-from multitask.training.gradient_surgery import Surgery
 from multitask.training.loss import Objective
 from multitask.training.metric_log import MetricLog
-from multitask.training.progress import Progress, Stages
+from multitask.training.next_task import Turns
 from multitask.training.setup import Plan
+from multitask.training.stages import Progress, Stages
 from multitask.training.step import Stepped, train_step
 from multitask.training.trackers.base import Tracking, tracker_names
-from multitask.training.turns import Turns
 from multitask.training.validation import Monitor
 from multitask.training.weight_selection import EarlyStopping, Selection
 from multitask.utils import distributed
@@ -140,7 +139,13 @@ class Trainer:
                 self.finished = True
             except NotFinite as problem:
                 self.log.write("diverged", step=self.step, reason=str(problem))
-                raise self._diverged(problem) from problem
+                saved = self.checkpoints.run.saved_checkpoints()
+                last = f"the last good checkpoint is {saved[-1]}" if saved else "no checkpoint yet"
+                raise UserError(
+                    f"step {self.step + 1}, {problem}; the run stops, {last}. Start a new run "
+                    "(another output_dir=DIR) with a lower `training.lr` or `training.head_lr`, or "
+                    "with `training.precision=fp32`"
+                ) from problem
             finally:
                 for callback in self.callbacks:
                     callback.on_end(self)
@@ -169,13 +174,15 @@ class Trainer:
         if micro_batches:
             for callback in self.callbacks:
                 callback.before_step(self)
+            surgery, frozen = self.plan.surgery, self.stages.now.frozen
+            due = surgery and surgery.due(self.in_stage) and not frozen >= set(self.model.shared())
             result = train_step(
                 self.model,
                 micro_batches,
                 self.stages.optimizer,
                 self.objective.due(self.progress.trained),
                 clip_norm=self.plan.config.training.clip_norm,
-                surgery=self._surgery_due(),
+                surgery=surgery if due else None,
                 watch=self.turns.watch if self.stages.now.sampler.needs_scores else None,
                 interrupted=self.interrupted,
             )
@@ -249,12 +256,6 @@ class Trainer:
     def _write(self) -> Callable[..., None]:
         return partial(self.log.write, step=self.step)
 
-    def _surgery_due(self) -> Surgery | None:
-        """Return the surgery if it is due and the stage trains shared parameters, else None."""
-        if self.plan.surgery is None or self.stages.now.frozen.issuperset(self.model.shared()):
-            return None
-        return self.plan.surgery if self.plan.surgery.due(self.in_stage) else None
-
     def _evaluation_due(self) -> bool:
         if self.step == self.progress.evaluated_at:
             return False
@@ -267,15 +268,6 @@ class Trainer:
     def _stop_interrupted(self) -> None:
         self.checkpoints.save(self.step)
         raise Interrupted
-
-    def _diverged(self, problem: NotFinite) -> UserError:
-        saved = self.checkpoints.run.saved_checkpoints()
-        last = f"the last good checkpoint is {saved[-1]}" if saved else "no checkpoint yet"
-        return UserError(
-            f"step {self.step + 1}, {problem}; the run stops, {last}. Start a new run (another "
-            "output_dir=DIR) with a lower `training.lr` or `training.head_lr`, or with "
-            "`training.precision=fp32`"
-        )
 
 
 def objective_of(plan: Plan) -> Objective:

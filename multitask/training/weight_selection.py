@@ -105,22 +105,15 @@ class Selection:
         ``together`` has the values of the tasks whose mean selects the joint best step.
         """
         self.latest = step
-        self._improve_joint(step, together)
-        for task, value in values.items():
-            self._improve(task, step, value)
-
-    def _improve_joint(self, step: int, together: Mapping[str, float]) -> None:
         defined = sum(not math.isnan(value) for value in together.values())
         if defined > self.defined:
             self.best[JOINT] = Best()
             self.defined = defined
-        if defined == self.defined:
-            self._improve(JOINT, step, mean_of_defined(together))
-
-    def _improve(self, name: str, step: int, value: float) -> None:
-        best = self.best.setdefault(name, Best())
-        if improves(value, best.value):
-            best.value, best.step = value, step
+        joint = {JOINT: mean_of_defined(together)} if defined == self.defined else {}
+        for name, value in {**joint, **values}.items():
+            best = self.best.setdefault(name, Best())
+            if improves(value, best.value):
+                best.value, best.step = value, step
 
     def best_steps(self) -> dict[str, int]:
         """Return the best step of each task and of ``joint``; the latest if all values were NaN."""

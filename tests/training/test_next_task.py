@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from multitask.data.task_sampler import Turn
-from multitask.training.turns import Turns
+from multitask.training.next_task import Turns
 
 MEMBERS = {"a": ["a"], "b": ["b", "guest"]}
 

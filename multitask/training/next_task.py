@@ -48,7 +48,9 @@ class Turns:
         epoch, position = divmod(taken, stage.sampler.steps_per_epoch)
         if self._planned[0] != epoch:
             if position == 0 and epoch > 0 and stage.sampler.needs_scores:
-                self._close_epoch()
+                for task, (scores, labels) in self._joined().items():
+                    self.train_scores[task] = self.train_score(task, scores, labels)
+                self._seen = {}
                 write("train_scores", tasks=self.train_scores)
             self._planned = (epoch, stage.sampler.turns(epoch, self.stream_scores(stage)))
         return {
@@ -62,11 +64,6 @@ class Turns:
         """Collect a task's scores and labels of one step, from all processes."""
         for of_rank in distributed.gather((scores.cpu(), labels.cpu())):
             self._seen.setdefault(task, []).append(of_rank)
-
-    def _close_epoch(self) -> None:
-        for task, (scores, labels) in self._joined().items():
-            self.train_scores[task] = self.train_score(task, scores, labels)
-        self._seen = {}
 
     def _joined(self) -> dict[str, tuple[Tensor, Tensor]]:
         columns = {task: zip(*seen, strict=True) for task, seen in self._seen.items()}
