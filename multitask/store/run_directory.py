@@ -246,10 +246,13 @@ class RunDirectory:
         return config
 
     def load_baselines(self) -> dict[str, Baselines] | None:
-        """Return the baselines; None if missing or damaged, as they are quick to compute again."""
+        """Return the baselines; None if they are missing or, with a warning, if damaged."""
         with suppress(FileNotFoundError, UserError):
             baselines = read_saved(self.baselines, dict[str, Baselines])
-            return None if self.is_changed(self.baselines) else baselines
+            if not self.is_changed(self.baselines):
+                return baselines
+        if self.baselines.exists():
+            warn(f"{self.baselines} is damaged: the baselines are measured again")
         return None
 
     def load_tracker_ids(self) -> dict[str, str]:
