@@ -194,11 +194,6 @@ class TaskGradients:
         if sums:
             torch._foreach_add_(sums, more)
 
-    def sum_over_ranks(self) -> None:
-        """Add up the gradients of all ranks, task by task."""
-        for row in self.rows.values():
-            distributed.add_tensors([gradient for gradient in row if gradient is not None])
-
     def gramians(self) -> dict[str, Tensor]:
         """Compute G_ij = g_i . g_j [tasks, tasks] for each part of the model with gradients."""
         gramians: dict[str, Tensor] = {}
@@ -236,7 +231,12 @@ class TaskGradients:
         return flat @ flat.T
 
     def combine(self, surgery: Surgery) -> None:
-        """Write sum_i w_i g_i into ``.grad`` of the shared parameters that have gradients."""
+        """Write sum_i w_i g_i into ``.grad`` of the shared parameters that have gradients.
+
+        The gradients of all ranks are added up before, task by task.
+        """
+        for row in self.rows.values():
+            distributed.add_tensors([gradient for gradient in row if gradient is not None])
         gramian = self.gramian()
         if gramian is None:
             return

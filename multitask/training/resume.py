@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from multitask.config import Config
 from multitask.data.splits import fingerprint
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.pretrained import load_tokenizer
@@ -31,11 +30,6 @@ from multitask.utils.errors import UserError, reading, warn
 
 # keys of config.json that say nothing about what the encoder computes; so do names with `_` first
 NOTES = ("architectures", "dtype", "torch_dtype", "transformers_version")
-
-
-def as_started(config: Config, run: RunDirectory) -> Config:
-    """Return the config with the kernels of the run to resume in place of `auto`."""
-    return config.with_kernels(run.load_config().encoder.kernels) if run.holds_run else config
 
 
 def examine(plan: Plan, run: RunDirectory, say: Callable[[str], None]) -> tuple[bool, Path | None]:

@@ -151,8 +151,15 @@ def _sampler(
         message = f"{settings.epoch!r} has no turns here{suggest(settings.epoch, lengths)}"
         raise config.error((*path, "epoch"), message)
     joint = settings.combine == "joint"
-    if joint:
-        _check_joint(config, settings, path, list(loaders))
+    if joint and settings.sampler.name != "round_robin":
+        message = "joint takes a batch of every task in each step: it needs `sampler: round_robin`"
+        raise config.error((*path, "combine"), message)
+    counts = {name: config.tasks[name].accumulation for name in loaders} if joint else {}
+    for name, count in counts.items():
+        first = next(iter(counts))
+        if count != counts[first]:
+            message = f"joint needs the same accumulation for all: {first} has {counts[first]}"
+            raise config.error(("tasks", name, "accumulation"), message)
     rows = {name: len(loader.tokens) for name, loader in loaders.items()}
     steps = {name: loader.stream.steps_per_pass for name, loader in loaders.items()}
     sizes = Sizes(rows, steps, settings.epochs, settings.epoch, config.seed)
@@ -201,20 +208,6 @@ def _frozen(
 def _encoder(model: MultiTaskModel) -> set[str]:
     """Return the parts that all tasks share."""
     return set(model.parts()).difference(*(model.owned(task) for task in model.tasks))
-
-
-def _check_joint(
-    config: Config, settings: TrainingConfig, path: KeyPath, streams: list[str]
-) -> None:
-    """Raise UserError if a joint step cannot take one batch of every task."""
-    if settings.sampler.name != "round_robin":
-        message = "joint takes a batch of every task in each step: it needs `sampler: round_robin`"
-        raise config.error((*path, "combine"), message)
-    counts = {name: config.tasks[name].accumulation for name in streams}
-    for name, count in counts.items():
-        if count != counts[streams[0]]:
-            message = f"joint needs the same accumulation for all: {streams[0]} has "
-            raise config.error(("tasks", name, "accumulation"), f"{message}{counts[streams[0]]}")
 
 
 def _task_types(loaders: Mapping[str, TrainRows]) -> dict[str, TaskType]:

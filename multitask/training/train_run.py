@@ -27,7 +27,7 @@ from multitask.training.describe_plan import describe_data, export_remarks
 from multitask.training.frozen_baselines import run_baselines
 from multitask.training.metric_log import divergence_logged
 from multitask.training.report_json import save_results
-from multitask.training.resume import as_started, examine, keep_encoder, started_with
+from multitask.training.resume import examine, keep_encoder, started_with
 from multitask.training.setup import Plan, set_up
 from multitask.training.trainer import Trainer
 from multitask.utils import distributed
@@ -71,7 +71,9 @@ def train(
     ):
         say = say if distributed.rank() == 0 else silent  # only the first rank prints
         distributed.on_first(lambda: held.enter_context(own(run)))
-        plan = set_up(as_started(config, run) if resume else config, device, say)
+        if resume and run.holds_run:  # `auto` means the kernels that the run was started with
+            config = config.with_kernels(run.load_config().encoder.kernels)
+        plan = set_up(config, device, say)
 
         def start() -> tuple[bool, Path | None]:
             check_directory(run.path, resume=resume, overwrite=overwrite)
