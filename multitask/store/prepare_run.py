@@ -83,12 +83,12 @@ def start_directory(
         run = RunDirectory(made)
         if overwrite:
             held.enter_context(own(run))  # before others see it
-        if not (resume and run.holds_run):  # a resume saves the config once it has succeeded
+        if not (resume and run.holds_run):
             run.baselines.unlink(missing_ok=True)  # of an earlier start
             moved = {"output_dir": "", "data_dir": ""}  # a run and its data may be
             digest = text_digest(config.model_copy(update=moved).dump())
             write_sealed(run.marker, {"format": 2, "config": digest, **started})
-            save_config(config, run)
+        save_config(config, run)  # data_dir may have moved
 
 
 def save_config(config: Config, run: RunDirectory) -> None:

@@ -214,10 +214,6 @@ class RunDirectory:
         digests = {self._name(file): file_digest(file) for file in files if file.is_file()}
         write_text(self.checksums, digest_lines(digests))
 
-    def unseal(self) -> None:
-        """Remove the checksums, before the files change."""
-        self.checksums.unlink(missing_ok=True)
-
     def _name(self, file: Path) -> str:
         return file.relative_to(self.path).as_posix()
 

@@ -116,13 +116,7 @@ def fit(
     distributed.on_first(partial(keep_encoder, plan, run))
     with working("measuring the baselines"):
         baselines = run_baselines(plan, run, say)
-
-    def begin() -> None:
-        run.unseal()
-        save_config(config, run)  # data_dir may have moved
-        run.seal(finished=False)
-
-    distributed.on_first(begin)
+    distributed.on_first(partial(run.seal, finished=False))
     trainer = Trainer(plan, run.path, say, callbacks)
     trainer.progress.began = began
     revision = git_revision()  # now: the working tree may change while the run trains
@@ -139,7 +133,8 @@ def fit(
         """Write again what was deleted or damaged while the run trained."""
         trainer.checkpoints.keep_marker()
         keep_encoder(plan, run)
-        save_config(config, run)
+        if not run.config.is_file():
+            save_config(config, run)
         run.write_json(run.best, trainer.selection.best_steps())
 
     distributed.on_first(end)

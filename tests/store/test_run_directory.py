@@ -131,7 +131,7 @@ def test_a_file_that_was_changed_is_said(name, sealed, capsys):
     READERS[name](sealed)
     said = f"warning: {file} is damaged or was changed: it is not as the run has written it\n"
     assert capsys.readouterr().err == said and not sealed.is_intact(file)
-    sealed.unseal()
+    sealed.checksums.unlink()
     warn.cache_clear()
     READERS[name](sealed)
     assert not capsys.readouterr().err
