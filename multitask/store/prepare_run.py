@@ -84,7 +84,8 @@ def start_directory(
         if overwrite:
             held.enter_context(own(run))  # before others see it
         if not (resume and run.holds_run):
-            run.baselines.unlink(missing_ok=True)  # of an earlier start
+            for left in (run.baselines, run.checksums):  # of an earlier start
+                left.unlink(missing_ok=True)
             moved = {"output_dir": "", "data_dir": ""}  # a run and its data may be
             digest = text_digest(config.model_copy(update=moved).dump())
             write_sealed(run.marker, {"format": 2, "config": digest, **started})

@@ -189,12 +189,6 @@ def test_a_file_system_without_locks_is_refused(number, lock, monkeypatch):
         pass
 
 
-def test_what_is_no_directory_is_free(tmp_path):
-    (tmp_path / "file").touch()
-    for lock in (tmp_path / "file" / "owner.lock", tmp_path / "none" / "owner.lock"):
-        assert holder(lock) is None and not is_unfinished(lock)
-
-
 def test_a_job_of_an_array_is_named_as_slurm_does(monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "14")
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "12")
