@@ -249,18 +249,6 @@ def test_full_disk_is_one_line_and_harms_nothing(tiny_overrides, reference):
     assert events(run_dir(tiny_overrides)) == reference
 
 
-def test_run_directory_is_not_overwritten_unasked(tiny_overrides, capsys):
-    short = command(tiny_overrides, "training.max_steps=3")
-    assert run_multitask.main(short) == 0
-    directory = run_dir(tiny_overrides)
-    before = (directory / "report.json").read_bytes()
-    capsys.readouterr()
-    assert run_multitask.main(short) == 2
-    assert "--resume" in error_line(capsys)
-    assert (directory / "report.json").read_bytes() == before
-    assert run_multitask.main([*short, "--overwrite"]) == 0
-
-
 def test_stopped_task_is_skipped_counted_and_does_not_move(tiny_overrides, monkeypatch):
     """Two tasks of three stop after the second evaluation; the schedule goes on as planned."""
     config = load_config(
