@@ -97,10 +97,9 @@ def _of_run(
 
     Without its weights, these are the ones that the run logged at the selected steps.
     """
-    from multitask.store.run_directory import load_run_config, load_saved_config
     from multitask.config.checks import check_task
-    from multitask.store.run_directory import RunDirectory
     from multitask.reporting.figures.maps import read_log
+    from multitask.store.run_directory import RunDirectory, load_run_config, load_saved_config
 
     run = RunDirectory(directory)
     # `ablate` removes the weights of its runs

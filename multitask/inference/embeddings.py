@@ -11,10 +11,7 @@ import numpy as np
 from torch import nn
 
 from multitask.config import Choice
-from multitask.store.run_directory import load_run_config
-from multitask.store.prepare_run import check_encoder
 from multitask.config.registry import KINDS, build, resolve
-from multitask.store.run_directory import open_run
 from multitask.data.overlap import pair_finder
 from multitask.data.splits import load_splits, tokenized
 from multitask.data.tokenize import Split, default_cache
@@ -25,6 +22,8 @@ from multitask.inference.sts_scores import Find
 from multitask.models.multitask_model import MultiTaskModel, TaskModule
 from multitask.models.pretrained import load_encoder_and_tokenizer
 from multitask.reporting.sts_report import VectorFacts
+from multitask.store.prepare_run import check_encoder
+from multitask.store.run_directory import load_run_config, open_run
 from multitask.tasks.metrics import joint_tasks
 from multitask.utils.device import pick_device
 from multitask.utils.errors import UserError

@@ -12,11 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from multitask.config import Config
-from multitask.store.run_directory import load_run_config, load_saved_config
-from multitask.store.prepare_run import check_distinct, check_no_run
 from multitask.config.registry import task_type
-from multitask.store.run_directory import RunDirectory
-from multitask.store.saved import RunReport, TaskReport
 from multitask.data.by_type import reading_of
 from multitask.data.inputs.base import input_of
 from multitask.data.load_rows import label_reader
@@ -26,13 +22,16 @@ from multitask.inference.write_predictions import write_predictions
 from multitask.reporting.gains import EnsembleGains, average, gains
 from multitask.reporting.notes import notes
 from multitask.reporting.read_runs import ScoredRows, check_same_rows, load_split
+from multitask.store.files import entries, write_text
+from multitask.store.outputs import has_keys
+from multitask.store.prepare_run import check_distinct, check_no_run
+from multitask.store.run_directory import RunDirectory, load_run_config, load_saved_config
+from multitask.store.saved import RunReport, TaskReport
 from multitask.tasks.base import NoLabels, Record, RowLabels, WordLabels
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
-from multitask.store.files import entries, write_text
-from multitask.store.outputs import has_keys
 
 FACTS = "ensemble.json"
 Output = dict[tuple[str, str], ScoredRows]  # by task and split

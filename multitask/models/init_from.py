@@ -13,19 +13,17 @@ from typing import Any
 from torch import Tensor, nn
 
 from multitask.config import Config
-from multitask.store.run_directory import load_run_config
 from multitask.config.registry import head_type
-from multitask.store.run_directory import RunDirectory
-from multitask.store.saved import StartedFrom
-from multitask.store.saved import selected_steps
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer
 from multitask.models.weights import below, intact_weights, read_checked
+from multitask.store.files import check_checksums
+from multitask.store.run_directory import RunDirectory, load_run_config
+from multitask.store.saved import StartedFrom, selected_steps
 from multitask.tasks.base import TaskType
 from multitask.tasks.label_reader import LabelReader
 from multitask.utils.errors import UserError, suggest
-from multitask.store.files import check_checksums
 
 # what `take` copies in addition to the encoder
 PARTS = {

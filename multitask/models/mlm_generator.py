@@ -8,10 +8,7 @@ from torch import Tensor, nn
 
 from heads.masked_lm import MaskedLMHead
 from multitask.config import Config
-from multitask.store.run_directory import load_run_config
 from multitask.config.registry import resolve
-from multitask.store.run_directory import RunDirectory, open_run
-from multitask.store.saved import selected_steps
 from multitask.models.encoders import Encoder, bert_weights
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.models.multitask_model import MultiTaskModel
@@ -23,6 +20,8 @@ from multitask.models.pretrained import (
     saved_tokenizer,
 )
 from multitask.models.weights import below, build_fitting, intact_weights, read_checked
+from multitask.store.run_directory import RunDirectory, load_run_config, open_run
+from multitask.store.saved import selected_steps
 from multitask.utils.errors import UserError
 
 TOKENS = 1024  # tokens whose logits over the vocabulary are in memory at once

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from multitask.store.run_directory import RunDirectory, tensors_of
-from multitask.utils.errors import UserError, warn
 from multitask.store.tensor_files import has_checksum, write_with_checksum
+from multitask.utils.errors import UserError, warn
 
 Tensors = dict[str, Tensor]
 M = TypeVar("M", bound=nn.Module)

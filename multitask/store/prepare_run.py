@@ -8,10 +8,6 @@ from pathlib import Path
 
 from multitask.config import Config
 from multitask.config.describe_config import as_written
-from multitask.store.run_directory import RunDirectory, open_run
-from multitask.store.saved import read_saved
-from multitask.store.saved import Marker, StartedWith
-from multitask.utils.errors import UserError
 from multitask.store.files import (
     ANYWHERE,
     check_movable,
@@ -21,6 +17,9 @@ from multitask.store.files import (
     text_digest,
 )
 from multitask.store.lock import owned
+from multitask.store.run_directory import RunDirectory, open_run
+from multitask.store.saved import Marker, StartedWith, read_saved
+from multitask.utils.errors import UserError
 
 
 def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:

@@ -11,11 +11,6 @@ from typing import Any
 
 from multitask.config import Config, load_config
 from multitask.store.checkpoint import is_foreign
-from multitask.store.run_log import Event, load_lines, parse_event
-from multitask.store.saved import read_saved
-from multitask.store.saved import Baselines, RunReport
-from multitask.store.saved import AllBaselines, BestSteps, TrackerIds
-from multitask.utils.errors import UserError, check_regular, warn
 from multitask.store.files import (
     OWNER_LOCK,
     entries,
@@ -29,6 +24,16 @@ from multitask.store.files import (
     write_text,
 )
 from multitask.store.lock import holder
+from multitask.store.run_log import Event, load_lines, parse_event
+from multitask.store.saved import (
+    AllBaselines,
+    Baselines,
+    BestSteps,
+    RunReport,
+    TrackerIds,
+    read_saved,
+)
+from multitask.utils.errors import UserError, check_regular, warn
 
 CHECKPOINT = re.compile(r"step-(\d{8,})\+*")  # its name; see `RunDirectory.checkpoint`
 

@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from multitask.models.weights import Tensors, write_tensors
 from multitask.store.checkpoint import (
     FORMAT,
     Damaged,
@@ -22,11 +23,10 @@ from multitask.store.checkpoint import (
     checksum,
     read_state,
 )
-from multitask.store.run_directory import RunDirectory, state_of, tensors_of
-from multitask.models.weights import Tensors, write_tensors
-from multitask.utils.errors import UserError, reason_of
 from multitask.store.files import changed_file, file_digests, replacing, sync, write_text
+from multitask.store.run_directory import RunDirectory, state_of, tensors_of
 from multitask.store.tensor_files import check_header
+from multitask.utils.errors import UserError, reason_of
 
 # what the readers of a damaged file raise
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, UserError)

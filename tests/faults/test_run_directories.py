@@ -13,11 +13,10 @@ import pytest
 
 import run_multitask
 from multitask import load
-from multitask.store.run_directory import load_run_config
-from multitask.store.run_directory import RunDirectory
 from multitask.inference.load_run import TrainedRun
-from multitask.utils.errors import UserError, warn
 from multitask.store.lock import holder
+from multitask.store.run_directory import RunDirectory, load_run_config
+from multitask.utils.errors import UserError, warn
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint

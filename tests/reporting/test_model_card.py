@@ -11,8 +11,8 @@ import yaml
 from huggingface_hub import ModelCard
 
 from multitask.config.registry import task_type
-from multitask.store.run_directory import RunDirectory
 from multitask.reporting.model_card import Exported, card, write_card
+from multitask.store.run_directory import RunDirectory
 from tests.conftest import ROOT
 from tests.support.fabricated_run import write_run
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from multitask.store import files
-from multitask.utils.errors import UserError
 from multitask.store.files import (
     entries,
     finish_replacing,
@@ -23,6 +22,7 @@ from multitask.store.files import (
     write_json,
     write_text,
 )
+from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
 

@@ -12,8 +12,8 @@ import filelock
 import pytest
 
 from multitask.store import lock as lock_module
-from multitask.utils.errors import UserError
 from multitask.store.lock import Busy, holder, is_unfinished, owned
+from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
 OWNER = """

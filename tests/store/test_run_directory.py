@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from multitask.store import run_directory
+from multitask.store.files import replacing
 from multitask.store.run_directory import RunDirectory, load_saved_config, open_run
 from multitask.store.saved import Baselines
 from multitask.utils.errors import UserError, warn
-from multitask.store.files import replacing
 from tests.conftest import ROOT
 from tests.support.source_tree import name_of, sources, tree_of
 

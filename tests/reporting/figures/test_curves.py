@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from multitask.store.run_directory import RunDirectory, load_lines
-from multitask.store.saved import TaskReport
 from multitask.reporting.figures import curves, maps, style
 from multitask.reporting.figures.curves import (
     draw_conflict,
@@ -24,6 +22,8 @@ from multitask.reporting.figures.curves import (
 )
 from multitask.reporting.figures.maps import confusion
 from multitask.reporting.figures.style import group_style, new_figure, save_figure, step_axis
+from multitask.store.run_directory import RunDirectory, load_lines
+from multitask.store.saved import TaskReport
 from multitask.tasks.sts_names import NAMES
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
