@@ -34,8 +34,8 @@ def timed_checkpoint(trainer: Trainer, device: torch.device) -> str:
     began = time.perf_counter()
     trainer.checkpoints.save(trainer.step)
     seconds = time.perf_counter() - began
-    saved = trainer.checkpoints.newest()
-    size = 0 if saved is None else sum(file.stat().st_size for file in saved.iterdir())
+    saved = trainer.checkpoints.run.checkpoint(trainer.step)
+    size = sum(file.stat().st_size for file in saved.iterdir())
     return f"{seconds:.2f} s, {size / 2**30:.2f} GiB"
 
 
@@ -55,8 +55,7 @@ def checks(directory: Path, name: str, scratch: Path, place: Place) -> list[list
     first.trainer.log.close()
     second = started(directory, name, scratch / "second", place)
     second.steps(2 * STEPS)
-    newest = first.trainer.checkpoints.newest()
-    assert newest is not None
+    newest = first.trainer.checkpoints.run.saved_checkpoints()[-1]
     resumed = started(directory, name, scratch / "first", place)
     resumed.trainer.checkpoints.restore(newest)
     resumed.steps(STEPS)

@@ -16,7 +16,6 @@ from multitask.data.load_rows import label_reader
 from multitask.data.splits import load_splits
 from multitask.models.pretrained import pretrained_tokenizer
 from multitask.tasks.rows import Rows
-from multitask.training.build_trainer import build_trainer
 from multitask.training.setup import Plan, set_up
 from multitask.training.trainer import Trainer
 
@@ -83,7 +82,7 @@ class Stepper:
     """
 
     def __init__(self, prepared: Plan, scratch: Path) -> None:
-        self.trainer: Trainer = build_trainer(prepared, scratch, lambda line: None)
+        self.trainer: Trainer = Trainer(prepared, scratch, lambda line: None)
         self._take, self._tokens = self.trainer.loader.next, 0
         self.trainer.loader.next = self._counted  # type: ignore[assignment,method-assign]
         prepared.model.train()

@@ -7,8 +7,8 @@ from pathlib import Path
 from multitask.api.read_source import read_source
 from multitask.api.row_files import Rows
 from multitask.config import Config
-from multitask.config.prepare_run_directory import check_directory
 from multitask.config.yaml_merge import Source
+from multitask.store.prepare_run import check_directory
 from multitask.utils.errors import UserError
 from multitask.utils.terminal import silent
 
@@ -36,7 +36,7 @@ def check_config(config: Config, *, dry_run: bool, say: Callable[[str], None]) -
     ``say`` prints what is going on.
     """
     from multitask.training.describe_plan import describe_plan
-    from multitask.training.dry_run import dry_run as one_batch_each
+    from multitask.training.describe_plan import dry_run as one_batch_each
     from multitask.training.setup import set_up
     from multitask.utils.device import pick_device
 

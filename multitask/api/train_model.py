@@ -1,10 +1,9 @@
 """Train a config, with advice for what may go wrong."""
 
 import errno
-import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING
 from multitask.api.read_source import read_source
 from multitask.api.row_files import Rows
 from multitask.config import Config
-from multitask.config.prepare_run_directory import check_directory, own
-from multitask.config.run_directory import RunDirectory
 from multitask.config.yaml_merge import Source
+from multitask.store.prepare_run import check_directory
+from multitask.store.run_directory import RunDirectory
 from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, TryAgain, UserError, reason_of
 from multitask.utils.signals import Interrupted, interrupt, on_signal
 
@@ -56,31 +55,19 @@ def train(
     if resume and overwrite:
         raise UserError("resume and overwrite: give one of them")
     loaded = read_source(config, overrides, rows)
-    _check_one_process()
-    _check_callbacks(callbacks)
-    train_config(loaded, callbacks=callbacks, resume=resume, overwrite=overwrite, began=began)
     from multitask.inference.load_run import load
-
-    return load(loaded.output_dir)
-
-
-def _check_one_process() -> None:
-    """Raise UserError under a launcher: only the first process could load the run."""
+    from multitask.training.callbacks import Callback
     from multitask.utils.distributed import planned_world
 
-    if planned_world() > 1:
+    if planned_world() > 1:  # only the first process could load the run
         message = "several processes train by the command: torchrun run_multitask.py CONFIG"
         raise UserError(f"multitask.train trains in one process: {message}")
-
-
-def _check_callbacks(callbacks: Sequence[object]) -> None:
-    """Raise UserError for something else, such as the class in place of an object."""
-    from multitask.training.callbacks import Callback
-
     for callback in callbacks:
-        if not isinstance(callback, Callback):
+        if not isinstance(callback, Callback):  # such as the class in place of an object
             message = "expected a list of objects of multitask.Callback"
             raise UserError(f"callbacks: {message}, not {callback!r:.60}")
+    train_config(loaded, callbacks=callbacks, resume=resume, overwrite=overwrite, began=began)
+    return load(loaded.output_dir)
 
 
 def train_config(
@@ -102,56 +89,50 @@ def train_config(
         TryAgain: Ctrl-C or SIGTERM stopped the run; its state is saved.
         UserError: bad input, a full disk, or a loss that is not finite.
     """
-    # in every process: if only some stopped here, the others would wait for them
     directory = Path(config.output_dir)
+    # before torch is loaded, and in every process: if only some stopped, the others would wait
     check_directory(directory, resume=resume, overwrite=overwrite)
-    # now, as the imports take seconds; `train` does it for several processes
-    early = nullcontext() if "RANK" in os.environ else own(RunDirectory(directory))
-    with _errors_of_files(directory, others=bool(callbacks)), early:
-        from torch import OutOfMemoryError
-
+    with _advice(directory, overwrite=overwrite, others=bool(callbacks)):
         from multitask.training.train_run import train as train_run
 
-        try:
-            with on_signal(partial(interrupt, begun=False)):
-                train_run(
-                    config,
-                    callbacks=callbacks,
-                    resume=resume,
-                    overwrite=overwrite,
-                    discard=discard,
-                    began=began,
-                )
-        except Interrupted as stopped:
-            advice = "nothing was changed: give the same command again"
-            if stopped.begun:
-                option = "--resume in place of --overwrite" if overwrite else "--resume"
-                saved = f"the state is saved in {directory}"
-                advice = f"{saved}: go on with the same command and {option}"
-            raise TryAgain(f"interrupted; {advice}") from None
-        except OutOfMemoryError as error:
-            raise UserError(
-                "the GPU's memory is full: set `encoder.gradient_checkpointing=true`, or lower "
-                "`batch_size` (and raise `accumulation`) or `max_length` of the tasks"
-            ) from error
+        train_run(
+            config,
+            callbacks=callbacks,
+            resume=resume,
+            overwrite=overwrite,
+            discard=discard,
+            began=began,
+        )
 
 
 @contextmanager
-def _errors_of_files(directory: Path, others: bool) -> Iterator[None]:
-    """Turn an OSError, of a full disk or a read-only directory, into advice.
+def _advice(directory: Path, *, overwrite: bool, others: bool) -> Iterator[None]:
+    """Say what to do after a signal, and after an error of files or of the GPU's memory.
 
-    Older files are intact. ``others``: other code runs, too, whose errors of other files are left.
+    ``others``: other code runs, too, whose errors of other files are left.
     """
+    from torch import OutOfMemoryError
+
     try:
-        yield
-    except OSError as error:
-        if error.filename == STANDARD_OUTPUT:
-            raise
+        with on_signal(partial(interrupt, begun=False)):
+            yield
+    except Interrupted as stopped:
+        advice = "nothing was changed: give the same command again"
+        if stopped.begun:
+            option = "--resume in place of --overwrite" if overwrite else "--resume"
+            saved = f"the state is saved in {directory}"
+            advice = f"{saved}: go on with the same command and {option}"
+        raise TryAgain(f"interrupted; {advice}") from None
+    except OutOfMemoryError as error:
+        raise UserError(
+            "the GPU's memory is full: set `encoder.gradient_checkpointing=true`, or lower "
+            "`batch_size` (and raise `accumulation`) or `max_length` of the tasks"
+        ) from error
+    except OSError as error:  # a full disk or a read-only directory; older files are intact
         in_run = directory.absolute() in Path(str(error.filename)).absolute().parents
-        if others and not in_run and error.errno not in LIMITS:
+        known = in_run or not others or error.errno in LIMITS
+        if error.filename == STANDARD_OUTPUT or not known:
             raise
-        reason = error.strerror or reason_of(error)
-        place = error.filename or directory
         remedy = LIMITS.get(error.errno or 0)
         advice = remedy or "choose another output_dir=DIR"
         if RunDirectory(directory).metrics.exists():
@@ -159,4 +140,5 @@ def _errors_of_files(directory: Path, others: bool) -> Iterator[None]:
             advice = f"what was saved before is intact: {remedy}, then go on with --resume"
         # with too many open files, it may be a file that is only read
         what = "" if error.errno == errno.EMFILE else "cannot be written: "
-        raise UserError(f"{place}: {what}{reason}; {advice}") from error
+        reason = error.strerror or reason_of(error)
+        raise UserError(f"{error.filename or directory}: {what}{reason}; {advice}") from error

@@ -11,9 +11,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from multitask.config.run_directory import RunDirectory, tensors_of
+from multitask.store.checkpoint import tensors_of
+from multitask.store.run_directory import RunDirectory
+from multitask.store.tensor_files import has_checksum, write_with_checksum
 from multitask.utils.errors import UserError, warn
-from multitask.utils.tensor_files import has_checksum, write_with_checksum
 
 Tensors = dict[str, Tensor]
 M = TypeVar("M", bound=nn.Module)
@@ -51,12 +52,12 @@ def intact_weights(run: RunDirectory, step: int) -> Path:
     try:
         check_tensors(file)
     except UserError:
-        for checkpoint in run.checkpoints_of(step):
-            other = tensors_of(checkpoint, "model")
-            with suppress(UserError):
-                check_tensors(other)
-                warn(f"{file} is missing or damaged: the weights in {checkpoint} are used")
-                return other
+        checkpoint = run.checkpoint(step)
+        other = tensors_of(checkpoint, "model")
+        with suppress(UserError):
+            check_tensors(other)
+            warn(f"{file} is missing or damaged: the weights in {checkpoint} are used")
+            return other
         raise
     return file
 

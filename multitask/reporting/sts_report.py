@@ -11,9 +11,9 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 from pydantic import Field
 
-from multitask.config.saved.base import Saved, Score, read_saved
 from multitask.reporting.html_page import fill
 from multitask.reporting.table_formats import Table, number
+from multitask.store.saved import Saved, Score, read_saved
 from multitask.tasks.sts_names import NAMES
 from multitask.utils.errors import UserError, no_file
 
@@ -136,7 +136,7 @@ def _read(file: Path) -> SavedLayers:
     advice = "give a layers.json that `sts --layers` wrote"
     if not file.is_file():
         raise UserError(f"--with: {no_file(file)}: {advice}")
-    return read_saved(file, SavedLayers, f": damaged: {{}}; {advice}")
+    return read_saved(file, SavedLayers, advice)
 
 
 def missing_notes(suites: Suites, others: Mapping[str, Any]) -> Iterator[str]:

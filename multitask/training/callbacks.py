@@ -1,7 +1,7 @@
 """Callbacks of the trainer: they log, show progress, or act before a step.
 
 To add one, subclass ``Callback`` here and add a line to the list in
-``multitask/training/build_trainer.py``.
+``multitask/training/trainer.py``.
 """
 
 import math
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import nn
 from tqdm import tqdm
 
-from multitask.config.saved.report_model import RunReport
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.models.encoders.bitlinear import set_strength
 from multitask.reporting.table_formats import duration
+from multitask.store.saved import RunReport
 from multitask.training.gradient_conflict import gradient_cosines
 from multitask.training.step import Stepped
 from multitask.utils import distributed
@@ -69,22 +69,42 @@ class Callback:
 
 
 class ProgressBar(Callback):
-    """Shows a progress bar, and one line per evaluation, on the terminal."""
+    """Shows a progress bar on a terminal; elsewhere prints a line every 30 seconds.
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.say = say
+    It also prints a line per evaluation.
+    """
+
+    def __init__(
+        self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.say, self.clock = say, clock
+        self.on_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._bar = tqdm(disable=True)
+        self._first = self._rows = 0
+        self._began = self._printed = 0.0
+        self._losses: dict[str, float] = {}
         self._undefined: set[str] = set()
 
     def on_start(self, trainer: "Trainer") -> None:
         total, taken = trainer.stages.total_steps, trainer.step
         hidden = None if distributed.rank() == 0 else True  # None: tqdm hides it without a terminal
         self._bar = tqdm(total=total, initial=taken, unit="step", disable=hidden)
+        self._first, self._rows = taken, 0
+        self._began = self._printed = self.clock()
 
     def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
-        losses = "  ".join(f"{task} {loss:.3f}" for task, loss in result.losses.items())
-        self._bar.set_postfix_str(f"loss {losses}" if losses else "skipped", refresh=False)
+        self._bar.set_postfix_str(_shown_losses(result.losses) or "skipped", refresh=False)
         self._bar.update()
+        self._rows += sum(result.rows.values())
+        self._losses |= result.losses
+        now = self.clock()
+        if self.on_terminal or now - self._printed < EVERY:
+            return
+        total, rate = trainer.stages.total_steps, self._rows / (now - self._printed)
+        left = (total - trainer.step) * (now - self._began) / (trainer.step - self._first)
+        place, losses = f"step {trainer.step}/{total}", _shown_losses(self._losses)
+        self.say(f"{place}: {losses}; {rate:.1f} rows/s, {duration(left)} left")
+        self._rows, self._printed = 0, now
 
     def on_evaluation(self, trainer: "Trainer", evaluation: Evaluation) -> None:
         named, split = trainer.measures.metrics, trainer.measures.split
@@ -107,34 +127,9 @@ class ProgressBar(Callback):
         self._bar.close()
 
 
-class ProgressLines(Callback):
-    """Prints a line every 30 seconds if stderr is no terminal, where no bar can be shown."""
-
-    def __init__(
-        self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.say, self.clock = say, clock
-        self.hidden = sys.stderr is not None and sys.stderr.isatty()
-        self._first = self._rows = 0
-        self._began = self._printed = 0.0
-        self._losses: dict[str, float] = {}
-
-    def on_start(self, trainer: "Trainer") -> None:
-        self._first, self._began = trainer.step, self.clock()
-        self._rows, self._printed = 0, self._began
-
-    def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
-        self._rows += sum(result.rows.values())
-        self._losses |= result.losses
-        now = self.clock()
-        if self.hidden or now - self._printed < EVERY:
-            return
-        total, rate = trainer.stages.total_steps, self._rows / (now - self._printed)
-        left = (total - trainer.step) * (now - self._began) / (trainer.step - self._first)
-        losses = "  ".join(f"{task} {loss:.3f}" for task, loss in self._losses.items())
-        place = f"step {trainer.step}/{total}"
-        self.say(f"{place}: loss {losses}; {rate:.1f} rows/s, {duration(left)} left")
-        self._rows, self._printed = 0, now
+def _shown_losses(losses: Mapping[str, float]) -> str:
+    shown = "  ".join(f"{task} {loss:.3f}" for task, loss in losses.items())
+    return f"loss {shown}" if shown else ""
 
 
 def _shown(value: float) -> str:

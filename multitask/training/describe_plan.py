@@ -1,9 +1,12 @@
-# Tested by tests/commands/test_check.py
-"""Describe a planned run as text: its data, parameters, stages and first model inputs."""
+"""Describe a planned run as text: its data, parameters, stages, first model inputs and losses."""
 
+import math
 from collections import Counter
 
+import torch
+
 from multitask.config.describe_config import ABOVE_HEADER, above_the_encoder, schedule_in_words
+from multitask.data.collate import separate
 from multitask.data.inputs.base import input_of
 from multitask.inference.export.export_parts import Parts
 from multitask.inference.export.formats import export_formats
@@ -12,7 +15,9 @@ from multitask.models.multitask_model import adapter_part, parameter_counts
 from multitask.reporting.table_formats import Table
 from multitask.training.setup import Plan
 from multitask.training.stages import Stage
+from multitask.training.trainer import objective_of
 from multitask.utils.device import precision_name
+from multitask.utils.errors import UserError, is_out_of_memory, reason_of
 
 DATA_HEADER = "task|split|rows|unlabelled|empty|duplicates|in train|truncated|tokens".split("|")
 
@@ -29,8 +34,8 @@ def describe_data(plan: Plan) -> list[str]:
             part.unlabelled_dropped,
             part.empty_texts,
             part.duplicates,
-            _count(part.in_train),
-            *([_count(part.in_other_train)] if others else []),
+            "" if part.in_train is None else part.in_train,
+            *(["" if part.in_other_train is None else part.in_other_train] if others else []),
             f"{part.truncated_share:.1%}",
             f"{part.mean_tokens:.1f}",
         ]
@@ -46,10 +51,6 @@ def describe_data(plan: Plan) -> list[str]:
         reader, views = plan.data.readers[task], input_of(plan.config.tasks[task]).views
         lines.append(f"  {task}: {reader.task_type.labels_in_words(counts, reader, views)}")
     return lines
-
-
-def _count(rows: int | None) -> str:
-    return "" if rows is None else str(rows)
 
 
 def describe_plan(plan: Plan) -> list[str]:
@@ -160,3 +161,39 @@ def _inputs(plan: Plan, task: str, count: int = 2) -> list[str]:
             lines.append(f"    {name} {text}")
             lines.append(f"      {' + '.join(segments)} (segments: {len(segments)}){end}")
     return lines
+
+
+def dry_run(plan: Plan) -> list[str]:
+    """Take one batch of each task forward and backward, to find what training would stumble over.
+
+    Return a line per trained task: its rows and loss. The weights stay as they are. Raises
+    UserError if a task's modules fail on the batch, or its loss is not finite.
+    """
+    torch.manual_seed(plan.config.seed)  # the dropout masks
+    plan.model.train()
+    lines: dict[str, str] = {}
+    for stage in plan.stages:
+        plan.model.freeze(stage.frozen)
+        lines |= {task: _one_batch(plan, task) for task in stage.tasks if task not in lines}
+    return list(lines.values())
+
+
+def _one_batch(plan: Plan, task: str) -> str:
+    batches = plan.loader.sample([task], seed=(plan.config.seed,))
+    objective = objective_of(plan)
+    try:
+        outcome = objective.losses(plan.model, separate(batches))[task]
+        loss = outcome.loss if outcome.penalty is None else outcome.loss + outcome.penalty
+        if loss.requires_grad:  # there are parameters to train
+            objective.scaled(loss).backward()
+    except (RuntimeError, ValueError, TypeError) as error:
+        if is_out_of_memory(error):
+            raise
+        message = "one batch forward and backward fails"
+        reason = f"{type(error).__name__}: {reason_of(error)}"
+        raise UserError(f"task {task}: {message}: {reason}") from error
+    finally:
+        plan.model.zero_grad(set_to_none=True)
+    if not math.isfinite(value := loss.item()):
+        raise UserError(f"task {task}: the loss of one batch is {value}: look at its head and data")
+    return f"{task}: {batches[task].rows} rows, loss {value:.3f}"

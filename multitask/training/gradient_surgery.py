@@ -194,11 +194,6 @@ class TaskGradients:
         if sums:
             torch._foreach_add_(sums, more)
 
-    def sum_over_ranks(self) -> None:
-        """Add up the gradients of all ranks, task by task."""
-        for row in self.rows.values():
-            distributed.add_tensors([gradient for gradient in row if gradient is not None])
-
     def gramians(self) -> dict[str, Tensor]:
         """Compute G_ij = g_i . g_j [tasks, tasks] for each part of the model with gradients."""
         gramians: dict[str, Tensor] = {}
@@ -226,18 +221,22 @@ class TaskGradients:
             return torch.stack(list(self.gramians().values())).sum(0)
         used = [place for place, some in enumerate(zip(*self.rows.values(), strict=True))
                 if any(g is not None for g in some)]  # fmt: skip
-        flat = torch.stack([self._flat(row, used) for row in self.rows.values()])
+        rows = []
+        for row in self.rows.values():  # 0 where a task has no gradient
+            pairs = [(row[place], self.parameters[place]) for place in used]
+            rows.append(
+                torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for g, p in pairs])
+            )
+        flat = torch.stack(rows)
         return flat @ flat.T
 
-    def _flat(self, row: Sequence[Tensor | None], used: Sequence[int]) -> Tensor:
-        """Concatenate a task's gradients of the ``used`` parameters, 0 where it has none."""
-        gradients = [(row[place], self.parameters[place]) for place in used]
-        return torch.cat(
-            [(torch.zeros_like(p) if g is None else g).flatten() for g, p in gradients]
-        )
-
     def combine(self, surgery: Surgery) -> None:
-        """Write sum_i w_i g_i into ``.grad`` of the shared parameters that have gradients."""
+        """Write sum_i w_i g_i into ``.grad`` of the shared parameters that have gradients.
+
+        The gradients of all ranks are added up before, task by task.
+        """
+        for row in self.rows.values():
+            distributed.add_tensors([gradient for gradient in row if gradient is not None])
         gramian = self.gramian()
         if gramian is None:
             return

@@ -7,13 +7,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multitask.store.files import file_digest, open_to_append, without_nan
 from multitask.training.callbacks import Callback, Evaluation
-from multitask.training.loss_weights import learned_weights
+from multitask.training.loss import learned_weights
 from multitask.training.optimizer import encoder_rate
 from multitask.training.step import Stepped
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite, UserError, warn
-from multitask.utils.files import file_digest, open_to_append, without_nan
 
 if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
@@ -114,7 +114,6 @@ class MetricLog(Callback):
         return {"size": self.size(), "sha256": file_digest(self.file) if self._opened else None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        distributed.on_first(lambda: check_log(self.file, state))
         self.truncate(state["size"])
         if self._opened and state["sha256"] != file_digest(self.file):
             warn(f"{self.file} is not as it was written: curves of the report may be wrong")

@@ -1,5 +1,6 @@
 """Set up a run in four calls: check the config, load the data, build the model, plan the steps."""
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from pathlib import Path
 import torch
 
 from multitask.config import Config
-from multitask.config.saved.report_model import StartedFrom
 from multitask.data.dataloader import MultiTaskLoader, TrainRows, train_loaders
 from multitask.data.label_shift import label_warnings, padding_warnings
 from multitask.data.load_rows import label_readers
@@ -35,15 +35,24 @@ from multitask.models.pretrained import (
     use_kernels,
 )
 from multitask.reporting.table_formats import duration
+from multitask.store.saved import StartedFrom
 from multitask.training.gradient_surgery import Surgery, build_surgery
-from multitask.training.launcher import check_launcher
-from multitask.training.loss_weights import loss_weights
+from multitask.training.loss import loss_weights
 from multitask.training.stages import Stage, plan_stages
 from multitask.training.trackers.base import check_installed
 from multitask.utils import distributed
 from multitask.utils.device import emulates_bf16
+from multitask.utils.errors import UserError
 from multitask.utils.heartbeat import working
 from multitask.utils.names import EMBEDDED
+
+# environment variables of `accelerate launch`, what they ask for, and the flag that sets them
+OTHERS = (
+    ("ACCELERATE_USE_FSDP", "divides the model among the processes", "--use_fsdp"),
+    ("ACCELERATE_USE_DEEPSPEED", "asks for DeepSpeed", "--use_deepspeed"),
+    ("ACCELERATE_DYNAMO_BACKEND", "asks for torch.compile", "--dynamo_backend"),
+)
+NOT_SET = ("", "no", "none", "false", "0")
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,7 @@ class Plan:
     """A run that is ready to train: everything is loaded and checked, nothing is written yet.
 
     Attributes:
-        config: the run's config.
+        config: the run's config, with the labels of the data and the kernels of this machine.
         device: the device that the run computes on.
         data: every task's rows.
         model: the model, before the first step.
@@ -108,6 +117,10 @@ def set_up(config: Config, device: torch.device, say: Callable[[str], None] = pr
         data = distributed.first_alone(partial(load_data, config, say))
     with working(f"loading {config.encoder.name}"):
         model = build_model(config, data, device, say)
+    kinds = sorted(set(distributed.gather(model.encoder.kernels)))  # such as on two machines
+    if len(kinds) > 1:
+        message = f"some processes have {kinds[0]} kernels, others {kinds[1]}: set it to torch"
+        raise config.error(("encoder", "kernels"), message)
     with working("planning the run"):
         return plan(config, model, data, device)
 
@@ -124,6 +137,22 @@ def check(config: Config) -> None:
         raise config.error(("data_dir",), f"no such directory: {config.data_dir}: {wanted}")
     check_processes(config)
     check_launcher(config)
+
+
+def check_launcher(config: Config) -> None:
+    """Raise UserError for a setting of `accelerate launch` that contradicts the config."""
+    asked = os.environ.get("ACCELERATE_MIXED_PRECISION", "no").lower()
+    if asked not in (*NOT_SET, config.training.precision):
+        remedy = f"set `training.precision={asked}` or " if asked in ("bf16", "fp16") else ""
+        message = f"accelerate was told {asked}: {remedy}launch with `--mixed_precision no`"
+        raise config.error(("training", "precision"), message)
+    for variable, what, flag in OTHERS:
+        value = os.environ.get(variable, "")
+        if value.lower() not in NOT_SET:
+            raise UserError(
+                f"{variable}={value} {what}, which this program does not do (every process has the "
+                f"whole model): launch without `{flag}`"
+            )
 
 
 def load_data(config: Config, say: Callable[[str], None] = print) -> Data:
@@ -177,7 +206,7 @@ def plan(config: Config, model: MultiTaskModel, data: Data, device: torch.device
     trained = {task for stage in stages for task in stage.tasks}
     start = find_start(config)
     return Plan(
-        config=config,
+        config=config.with_labels(data.label_values()).with_kernels(model.encoder.kernels),
         device=device,
         data=data,
         model=model,

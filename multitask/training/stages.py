@@ -1,7 +1,9 @@
-"""The stages of a training run, planned before it starts: tasks, turns, frozen parts, rates."""
+"""The stages of a training run: planned before it starts, and its progress through them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,6 +16,8 @@ from multitask.data.task_sampler import Sizes
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.base import NoLabels, RowLabels, TaskType
 from multitask.training.optimizer import build_optimizer, build_scheduler
+from multitask.training.step import Stepped
+from multitask.utils import distributed
 from multitask.utils.errors import suggest
 
 
@@ -147,8 +151,15 @@ def _sampler(
         message = f"{settings.epoch!r} has no turns here{suggest(settings.epoch, lengths)}"
         raise config.error((*path, "epoch"), message)
     joint = settings.combine == "joint"
-    if joint:
-        _check_joint(config, settings, path, list(loaders))
+    if joint and settings.sampler.name != "round_robin":
+        message = "joint takes a batch of every task in each step: it needs `sampler: round_robin`"
+        raise config.error((*path, "combine"), message)
+    counts = {name: config.tasks[name].accumulation for name in loaders} if joint else {}
+    for name, count in counts.items():
+        first = next(iter(counts))
+        if count != counts[first]:
+            message = f"joint needs the same accumulation for all: {first} has {counts[first]}"
+            raise config.error(("tasks", name, "accumulation"), message)
     rows = {name: len(loader.tokens) for name, loader in loaders.items()}
     steps = {name: loader.stream.steps_per_pass for name, loader in loaders.items()}
     sizes = Sizes(rows, steps, settings.epochs, settings.epoch, config.seed)
@@ -199,20 +210,6 @@ def _encoder(model: MultiTaskModel) -> set[str]:
     return set(model.parts()).difference(*(model.owned(task) for task in model.tasks))
 
 
-def _check_joint(
-    config: Config, settings: TrainingConfig, path: KeyPath, streams: list[str]
-) -> None:
-    """Raise UserError if a joint step cannot take one batch of every task."""
-    if settings.sampler.name != "round_robin":
-        message = "joint takes a batch of every task in each step: it needs `sampler: round_robin`"
-        raise config.error((*path, "combine"), message)
-    counts = {name: config.tasks[name].accumulation for name in streams}
-    for name, count in counts.items():
-        if count != counts[streams[0]]:
-            message = f"joint needs the same accumulation for all: {streams[0]} has "
-            raise config.error(("tasks", name, "accumulation"), f"{message}{counts[streams[0]]}")
-
-
 def _task_types(loaders: Mapping[str, TrainRows]) -> dict[str, TaskType]:
     """Return the type of each task that trains."""
     return {task: kind for rows in loaders.values() for task, kind in rows.task_types.items()}
@@ -249,3 +246,129 @@ def _check_surgery(
     if not several:
         message = "in no stage do several tasks train the encoder: leave this out"
         raise config.error(path, message)
+
+
+@dataclass
+class Progress:
+    """Counters of a run.
+
+    Attributes:
+        device: the device on which the processes of the run add up their sentences.
+        step: optimizer steps taken.
+        evaluated_at: the step of the latest evaluation.
+        trained: the number of steps that trained each task.
+        skipped: the number of steps in which each task had its turn but was left out.
+        sentences: sentences that this process has trained on.
+        seconds: time spent in steps, without evaluations and checkpoints.
+        earlier_seconds: time spent on the run before the last resume.
+        began: the clock (`time.perf_counter`) at the start of this command.
+    """
+
+    device: torch.device
+    step: int = 0
+    evaluated_at: int = 0
+    trained: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    sentences: float = 0
+    seconds: float = 0.0
+    earlier_seconds: float = 0.0
+    began: float = field(default_factory=time.perf_counter)
+
+    def count(self, turns: Iterable[str], result: Stepped) -> None:
+        """Count a step in which the tasks ``turns`` had their turn."""
+        self.step += 1
+        self.sentences += result.sequences
+        for task in turns:
+            (self.trained if task in result.losses else self.skipped)[task] += 1
+
+    def wall_seconds(self) -> float:
+        """Return the time spent on this run, including the time before a resume."""
+        return self.earlier_seconds + time.perf_counter() - self.began
+
+    def all_sentences(self) -> float:
+        """Return the sum of the sentences of all processes."""
+        return distributed.total([self.sentences], self.device)[0]
+
+    def state_dict(self) -> dict[str, object]:
+        return {
+            "step": self.step,
+            "evaluated_at": self.evaluated_at,
+            "trained": dict(self.trained),
+            "skipped": dict(self.skipped),
+            "sentences": self.all_sentences(),
+            "seconds": self.seconds,
+            "wall_seconds": self.wall_seconds(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.step, self.evaluated_at = state["step"], state["evaluated_at"]
+        self.trained, self.skipped = Counter(state["trained"]), Counter(state["skipped"])
+        self.sentences = state["sentences"] if distributed.rank() == 0 else 0  # saved as a sum
+        self.seconds = state["seconds"]
+        self.earlier_seconds = state["wall_seconds"]
+
+
+class Stages:
+    """The stages of a run; the current one has an optimizer and a learning-rate schedule."""
+
+    def __init__(self, planned: Sequence[Stage], model: MultiTaskModel) -> None:
+        self.planned = planned
+        self.model = model
+        self.index = 0
+        self.began_after = 0  # steps of the earlier stages
+        self.epochs_before = 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.optimizer, self.scheduler = self.now.begin(self.model)
+
+    @property
+    def now(self) -> Stage:
+        """The current stage."""
+        return self.planned[self.index]
+
+    @property
+    def is_last(self) -> bool:
+        """True in the last stage."""
+        return self.index + 1 == len(self.planned)
+
+    @property
+    def total_steps(self) -> int:
+        """Planned steps of all stages."""
+        return sum(stage.steps for stage in self.planned)
+
+    @property
+    def total_epochs(self) -> float:
+        """Planned epochs of all stages."""
+        return sum(stage.steps / stage.sampler.steps_per_epoch for stage in self.planned)
+
+    def steps_done(self, step: int) -> int:
+        """Return how many of the run's first ``step`` steps the current stage has taken."""
+        return step - self.began_after
+
+    def epoch(self, step: int) -> float:
+        """Return the epochs done after ``step`` steps, including a fraction of the current one."""
+        return self.epochs_before + self.steps_done(step) / self.now.sampler.steps_per_epoch
+
+    def next(self, step: int) -> None:
+        """Start the next stage after ``step`` steps, with a new optimizer and schedule."""
+        self.epochs_before, self.began_after = self.epoch(step), step
+        self.index += 1
+        self._begin()
+
+    def state_dict(self) -> dict[str, object]:
+        return {
+            "index": self.index,
+            "began_after": self.began_after,
+            "epochs_before": self.epochs_before,
+            **self.optimizer.state_dict(),  # "state" and "param_groups"
+            "scheduler": self.scheduler.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.index, self.began_after = state["index"], state["began_after"]
+        self.epochs_before = state["epochs_before"]
+        self._begin()
+        moments = {int(number): values for number, values in state["state"].items()}
+        self.optimizer.load_state_dict({"state": moments, "param_groups": state["param_groups"]})
+        self.scheduler.load_state_dict(state["scheduler"])

@@ -10,8 +10,7 @@ from torch import Tensor
 from multitask.data.collate import Batch, SharedBatch, by_task
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.training.gradient_surgery import Surgery, TaskGradients
-from multitask.training.loss import Objective, Outcome
-from multitask.training.loss_weights import weighted
+from multitask.training.loss import Objective, Outcome, weighted
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite
 
@@ -116,14 +115,14 @@ def train_step(
         else:
             for task, value in objectives.items():
                 apart.backward(task, objective.scaled(value))
-    distributed.add_gradients(_touched(model))
+    distributed.add_tensors([p.grad for p in model.parameters() if p.grad is not None])
     if apart is not None and surgery is not None:
-        apart.sum_over_ranks()
         apart.combine(surgery)
     if scaler is not None:
         scaler.unscale_(optimizer)
     sums = unread.numbers(interrupted)
-    norm = torch.nn.utils.clip_grad_norm_(_touched(model), clip_norm or math.inf)
+    touched = [parameter for parameter in model.parameters() if parameter.grad is not None]
+    norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf)
     numbers = torch.cat([sums, norm.to(sums.dtype)[None]])
     _step(optimizer, found_inf=(~numbers.isfinite()).any().float())
     if scaler is not None:
@@ -194,7 +193,3 @@ def _step(optimizer: torch.optim.Optimizer, found_inf: Tensor) -> None:
         optimizer.found_inf = found_inf  # type: ignore[attr-defined]
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-
-
-def _touched(model: MultiTaskModel) -> list[torch.nn.Parameter]:
-    return [parameter for parameter in model.parameters() if parameter.grad is not None]

@@ -10,8 +10,9 @@ from pathlib import Path
 import torch
 
 from multitask.config import Config
-from multitask.config.prepare_run_directory import (
-    as_started,
+from multitask.reporting.model_card import complete_pages
+from multitask.reporting.run_report import terminal_table
+from multitask.store.prepare_run import (
     check_directory,
     discard_weights,
     own,
@@ -19,24 +20,18 @@ from multitask.config.prepare_run_directory import (
     start_directory,
     train_on,
 )
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport
-from multitask.reporting.model_card import complete_pages
-from multitask.reporting.run_report import terminal_table
-from multitask.training.build_trainer import build_trainer
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import RunReport
 from multitask.training.callbacks import Callback
-from multitask.training.checkpoint_repair import mend
 from multitask.training.describe_plan import describe_data, export_remarks
 from multitask.training.frozen_baselines import run_baselines
 from multitask.training.metric_log import divergence_logged
 from multitask.training.report_json import save_results
-from multitask.training.resuming import Left, checksums, examine, is_intact, write_encoder
+from multitask.training.resume import examine, keep_encoder, started_with
 from multitask.training.setup import Plan, set_up
 from multitask.training.trainer import Trainer
 from multitask.utils import distributed
 from multitask.utils.device import pick_device
-from multitask.utils.errors import warn
-from multitask.utils.files import replacing
 from multitask.utils.heartbeat import talking, working
 from multitask.utils.signals import interrupt, on_signal
 from multitask.utils.terminal import say as say_now
@@ -53,8 +48,8 @@ def train(
     callbacks: Sequence[Callback] = (),
     say: Callable[[str], None] = say_now,
     began: float | None = None,
-) -> Path:
-    """Train, evaluate and report one run; return its directory, which this process owns meanwhile.
+) -> None:
+    """Train, evaluate and report one run in its directory, which this process owns meanwhile.
 
     ``discard`` removes the weights at the end. ``callbacks`` are called before checkpoints are
     saved. ``wall_time_s`` counts from ``began`` on the clock `time.perf_counter`; None: now.
@@ -75,120 +70,77 @@ def train(
         divergence_logged(run.metrics),
     ):
         say = say if distributed.rank() == 0 else silent  # only the first rank prints
-        check = partial(check_directory, run.path, resume=resume, overwrite=overwrite)
-        distributed.on_first(check)
         distributed.on_first(lambda: held.enter_context(own(run)))
-        plan = set_up(as_started(config, run) if resume else config, device, say)
-        check_kernels(plan)
-        resolved = plan.config.with_labels(plan.data.label_values())
-        resolved = resolved.with_kernels(plan.model.encoder.kernels)
+        if resume and run.holds_run:  # `auto` means the kernels that the run was started with
+            config = config.with_kernels(run.load_config().encoder.kernels)
+        plan = set_up(config, device, say)
 
-        def start() -> Left:
-            check()  # again: loading takes a while
-            left = examine(resolved, plan, run, say) if resume else Left()
-            if left.finished:
+        def start() -> tuple[bool, Path | None]:
+            check_directory(run.path, resume=resume, overwrite=overwrite)
+            complete, checkpoint = examine(plan, run, say) if resume else (False, None)
+            if complete:
                 complete_pages(run)
-                return left
-            start_directory(
-                resolved, resume=resume, overwrite=overwrite, held=held, started=checksums(plan)
-            )
-            mend(run, left.checkpoint)
-            return left
+            else:
+                options = {"resume": resume, "overwrite": overwrite}
+                start_directory(plan.config, started_with(plan), held=held, **options)
+            return complete, checkpoint
 
-        left = distributed.on_first(start)
-        if left.finished:
+        complete, checkpoint = distributed.on_first(start)
+        if complete:
             say(f"{run.path} is finished: nothing is left to do; {train_on(run, config)}")
         else:
             held.enter_context(on_signal(partial(interrupt, begun=True)))
-            report = _train(
-                plan, resolved, left, resume=resume, callbacks=callbacks, say=say, began=began
-            )
-            say(terminal_table(report))
+            distributed.check_seen(run.path)
+            warnings = [f"warning: {warning}" for warning in plan.warnings]
+            for line in [*describe_data(plan), *warnings, *export_remarks(plan)]:
+                say(line)
+            if resume and checkpoint is None:
+                say(f"{run.path} has no checkpoint yet: starting from the first step")
+            say(terminal_table(fit(plan, checkpoint, callbacks=callbacks, say=say, began=began)))
         if discard:
             distributed.on_first(partial(discard_weights, run))
         say(f"for the browser: {run.html_page}")
         say(f"report: {run.markdown_page}")
-    return run.path
 
 
-def _train(
+def fit(
     plan: Plan,
-    config: Config,
-    left: Left,
+    checkpoint: Path | None,
     *,
-    resume: bool,
     callbacks: Sequence[Callback],
     say: Callable[[str], None],
     began: float,
 ) -> RunReport:
-    """Train from the first step or a checkpoint, save the results and return report.json.
-
-    ``config`` is the plan's config with the labels of the data.
-    """
-    run, checkpoint = RunDirectory(Path(config.output_dir)), left.checkpoint.path
-    distributed.check_seen(run.path)
-    for line in describe_data(plan):
-        say(line)
-    for warning in plan.warnings:
-        say(f"warning: {warning}")
-    for remark in export_remarks(plan):
-        say(remark)
-    if not left.encoder:
-        distributed.on_first(lambda: save_encoder(plan, run))
+    """Train from the first step or a checkpoint, save the results and return report.json."""
+    run, config = RunDirectory(Path(plan.config.output_dir)), plan.config
+    distributed.on_first(partial(keep_encoder, plan, run))
     with working("measuring the baselines"):
-        baselines = run_baselines(plan, run, resume, say)
-    distributed.on_first(run.unseal_log)
-    trainer = build_trainer(plan, run.path, say, callbacks)
+        baselines = run_baselines(plan, run, say)
+    distributed.on_first(partial(run.seal, finished=False))
+    trainer = Trainer(plan, run.path, say, callbacks)
     trainer.progress.began = began
     revision = git_revision()  # now: the working tree may change while the run trains
-    with closing(trainer.log):
+    with closing(trainer.log), working("training"):
         torch.manual_seed(config.seed + distributed.rank())  # each rank: other dropout masks
-        if checkpoint is not None:
+        if checkpoint is None:
+            trainer.log.truncate(0)
+        else:
             trainer.checkpoints.restore(checkpoint)
             say(f"resuming {run.path} at step {trainer.step} of {trainer.stages.total_steps}")
-        else:
-            trainer.log.truncate(0)
-            if resume:
-                say(f"{run.path} has no checkpoint yet: starting from the first step")
-        distributed.on_first(lambda: save_config(config, run))  # data_dir may have moved
-        with working("training"):
-            trainer.run()
-    keep = partial(keep_loadable, plan, config, trainer)
-    distributed.on_first(keep)
+        trainer.run()
+
+    def end() -> None:
+        """Write again what was deleted or damaged while the run trained."""
+        trainer.checkpoints.keep_marker()
+        keep_encoder(plan, run)
+        if not run.config.is_file():
+            save_config(config, run)
+        run.write_json(run.best, trainer.selection.best_steps())
+
+    distributed.on_first(end)
     with working("scoring the selected weights"):
         report = save_results(plan, trainer, baselines, revision)
-    distributed.on_first(keep)  # again: scoring takes a while
+    distributed.on_first(partial(run.seal, finished=True))
     for callback in trainer.callbacks:
         callback.on_report(trainer, report)
     return report
-
-
-def check_kernels(plan: Plan) -> None:
-    """Raise UserError if the processes of a run have different kernels, such as on two machines."""
-    kinds = sorted(set(distributed.gather(plan.model.encoder.kernels)))
-    if len(kinds) > 1:
-        message = f"some processes have {kinds[0]} kernels, others {kinds[1]}: set it to torch"
-        raise plan.config.error(("encoder", "kernels"), message)
-
-
-def keep_loadable(plan: Plan, config: Config, trainer: Trainer) -> None:
-    """Write what loading a run needs again, if it was deleted or damaged while the run trained."""
-    run = trainer.checkpoints.run
-    trainer.checkpoints.keep_marker()
-    if not run.config.is_file():
-        save_config(config, run)
-    if not run.best.is_file():
-        run.write_json(run.best, trainer.selection.best_steps())
-    if not is_intact(run.encoder):
-        warn(f"{run.encoder} was changed while the run trained: it is written again")
-        save_encoder(plan, run)
-
-
-def save_encoder(plan: Plan, run: RunDirectory) -> None:
-    """Save the encoder's architecture and tokenizer, so that the run loads without the original."""
-    run.check_folder(run.encoder)
-    try:
-        with replacing(run.encoder) as made:
-            write_encoder(plan, made)
-    except Exception as error:  # the Rust tokenizer raises a bare Exception on a full disk
-        raise OSError(f"{run.encoder}: {error}") from error

@@ -1,33 +1,46 @@
-"""The training loop: steps, evaluations, stages."""
+"""The training loop: steps, evaluations, stages; and the parts and callbacks of a run."""
 
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import InitVar, dataclass, field
 from functools import partial
+from pathlib import Path
 
-from multitask.data.dataloader import MultiTaskLoader
+import torch
+from torch.amp import GradScaler
+
+from multitask.config import Config
 from multitask.models.multitask_model import MultiTaskModel
+from multitask.store.run_directory import RunDirectory
 from multitask.tasks.metrics import mean_of_defined
-from multitask.training.callbacks import Callback, Evaluation
-from multitask.training.checkpoint_save_restore import Checkpoints
-from multitask.training.gradient_surgery import Surgery
+from multitask.training.callbacks import (
+    BitLinearStrength,
+    Callback,
+    Evaluation,
+    GradientConflict,
+    MomentumTeacher,
+    ProgressBar,
+)
+from multitask.training.checkpoints import Checkpoints, Stateful
 from multitask.training.loss import Objective
 from multitask.training.metric_log import MetricLog
-from multitask.training.progress import Progress, Stages
+from multitask.training.next_task import Turns
 from multitask.training.setup import Plan
+from multitask.training.stages import Progress, Stages
 from multitask.training.step import Stepped, train_step
-from multitask.training.turns import Turns
+from multitask.training.trackers.base import Tracking, tracker_names
 from multitask.training.validation import Monitor
-from multitask.training.weight_selection import Selection
+from multitask.training.weight_selection import EarlyStopping, Selection
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite, UserError
+from multitask.utils.rng import RandomState
 from multitask.utils.signals import Interrupted, on_signal
+from multitask.utils.terminal import say as say_now
+from smart.teacher import teacher_of
 
 
-@dataclass
 class Trainer:
-    """Trains a model, stage by stage; ``build_trainer`` makes one from a plan.
+    """Trains the model of a plan, stage by stage, from step 0.
 
     Attributes:
         plan: the run, with the model to train.
@@ -40,7 +53,6 @@ class Trainer:
         progress: counts steps, turns, sentences and seconds.
         log: ``metrics.jsonl``.
         checkpoints: saves and restores all parts.
-        others: the other callbacks.
         callbacks: all callbacks in the order of their calls: the log first, as others write to it;
             the checkpoints last, as they save what the others have done.
         say: prints a line on the terminal.
@@ -48,24 +60,62 @@ class Trainer:
         finished: True after all stages; False after an error or interruption.
     """
 
-    plan: Plan
-    loader: MultiTaskLoader
-    turns: Turns
-    stages: Stages
-    objective: Objective
-    measures: Monitor
-    selection: Selection
-    progress: Progress
-    log: MetricLog
-    checkpoints: Checkpoints
-    others: InitVar[Sequence[Callback]]
-    say: Callable[[str], None]
-    callbacks: list[Callback] = field(init=False)
-    interrupted: bool = False
-    finished: bool = False
+    def __init__(
+        self,
+        plan: Plan,
+        run_dir: Path,
+        say: Callable[[str], None] = say_now,
+        more: Sequence[Callback] = (),
+    ) -> None:
+        """Build the parts of a plan; ``more`` are the user's callbacks."""
+        config, run, settings = plan.config, RunDirectory(run_dir), plan.config.training
+        self.plan, self.say = plan, say
+        self.interrupted = self.finished = False
+        self.loader = plan.loader
+        self.stages = Stages(plan.stages, plan.model)
+        self.measures = Monitor(plan)
+        self.turns = Turns(self.loader.members, self.measures.train_score)
+        self.objective = objective_of(plan)
+        self.selection = _selection(config)
+        self.progress = Progress(plan.device)
+        self.log = MetricLog(run.metrics)
 
-    def __post_init__(self, others: Sequence[Callback]) -> None:
-        self.callbacks = [self.log, *others, self.checkpoints]
+        # the parts whose state changes; a resume restores them in this order
+        parts: dict[str, Stateful | None] = {
+            "log": self.log,
+            "progress": self.progress,
+            "optimizer": self.stages,  # also the current stage and the learning-rate schedule
+            "model": plan.model,
+            "streams": self.loader,
+            "turns": self.turns,
+            "selection": self.selection,
+            "rng": RandomState(),
+            "teacher": self.objective.teacher,
+            "surgery": plan.surgery,
+            "scaler": self.objective.scaler,
+        }
+        self.checkpoints = Checkpoints(
+            run,
+            {name: part for name, part in parts.items() if part is not None},
+            self.selection,
+            keep=settings.keep_checkpoints,
+            every=settings.checkpoint_steps,
+            say=say,
+        )
+        callbacks: list[Callback] = [self.log, ProgressBar(say)]
+        if (teacher := self.objective.teacher) is not None:
+            callbacks.append(MomentumTeacher(teacher))
+        if config.encoder.bitlinear is not None:
+            encoders = [model.encoder for model in (plan.model, teacher) if model is not None]
+            callbacks.append(BitLinearStrength(encoders, config.encoder.bitlinear.gradual))
+        if every := settings.conflict_steps:
+            readers = plan.data.readers
+            comparable = [task for task in readers if not readers[task].task_type.compares_rows]
+            callbacks.append(GradientConflict(self.loader, comparable, config.seed, every))
+        if tracker_names(config):
+            callbacks.append(Tracking(config, run))
+        # to add a callback, add it here
+        self.callbacks = [*callbacks, *more, self.checkpoints]
 
     def run(self) -> None:
         """Train from the current step to the end, or until every task has stopped.
@@ -74,8 +124,12 @@ class Trainer:
             Interrupted: Ctrl-C or SIGTERM, after the state was saved.
             UserError: a loss or score is not finite; the last checkpoint is intact.
         """
+
+        def interrupt() -> None:
+            self.interrupted = True
+
         self.model.train()
-        with on_signal(self._interrupt):
+        with on_signal(interrupt):
             try:
                 for callback in self.callbacks:
                     callback.on_start(self)
@@ -85,7 +139,13 @@ class Trainer:
                 self.finished = True
             except NotFinite as problem:
                 self.log.write("diverged", step=self.step, reason=str(problem))
-                raise self._diverged(problem) from problem
+                saved = self.checkpoints.run.saved_checkpoints()
+                last = f"the last good checkpoint is {saved[-1]}" if saved else "no checkpoint yet"
+                raise UserError(
+                    f"step {self.step + 1}, {problem}; the run stops, {last}. Start a new run "
+                    "(another output_dir=DIR) with a lower `training.lr` or `training.head_lr`, or "
+                    "with `training.precision=fp32`"
+                ) from problem
             finally:
                 for callback in self.callbacks:
                     callback.on_end(self)
@@ -114,13 +174,15 @@ class Trainer:
         if micro_batches:
             for callback in self.callbacks:
                 callback.before_step(self)
+            surgery, frozen = self.plan.surgery, self.stages.now.frozen
+            due = surgery and surgery.due(self.in_stage) and not frozen >= set(self.model.shared())
             result = train_step(
                 self.model,
                 micro_batches,
                 self.stages.optimizer,
                 self.objective.due(self.progress.trained),
                 clip_norm=self.plan.config.training.clip_norm,
-                surgery=self._surgery_due(),
+                surgery=surgery if due else None,
                 watch=self.turns.watch if self.stages.now.sampler.needs_scores else None,
                 interrupted=self.interrupted,
             )
@@ -194,12 +256,6 @@ class Trainer:
     def _write(self) -> Callable[..., None]:
         return partial(self.log.write, step=self.step)
 
-    def _surgery_due(self) -> Surgery | None:
-        """Return the surgery if it is due and the stage trains shared parameters, else None."""
-        if self.plan.surgery is None or self.stages.now.frozen.issuperset(self.model.shared()):
-            return None
-        return self.plan.surgery if self.plan.surgery.due(self.in_stage) else None
-
     def _evaluation_due(self) -> bool:
         if self.step == self.progress.evaluated_at:
             return False
@@ -209,18 +265,30 @@ class Trainer:
             every = math.ceil(stage.steps / 2)
         return self.in_stage % every == 0 or self.in_stage >= stage.steps
 
-    def _interrupt(self) -> None:
-        self.interrupted = True
-
     def _stop_interrupted(self) -> None:
         self.checkpoints.save(self.step)
         raise Interrupted
 
-    def _diverged(self, problem: NotFinite) -> UserError:
-        saved = self.checkpoints.newest()
-        last = f"the last good checkpoint is {saved}" if saved else "no checkpoint yet"
-        return UserError(
-            f"step {self.step + 1}, {problem}; the run stops, {last}. Start a new run (another "
-            "output_dir=DIR) with a lower `training.lr` or `training.head_lr`, or with "
-            "`training.precision=fp32`"
-        )
+
+def objective_of(plan: Plan) -> Objective:
+    """Build the loss: weights, SMART terms, a teacher for Bregman terms, and a scale in fp16."""
+    tasks = plan.config.tasks
+    smart = {name: task.smart for name, task in tasks.items() if task.smart is not None}
+    bregman = any(settings.bregman for settings in smart.values())
+    teacher = teacher_of(plan.model) if bregman else None
+    scaler = GradScaler(plan.device.type) if plan.model.autocast is torch.float16 else None
+    return Objective(plan.loss_weights, smart, teacher, scaler)
+
+
+def _selection(config: Config) -> Selection:
+    """Build it for the tasks that train and for the task in ``training.select``."""
+    select = config.training.select
+    settings = {
+        name: task.early_stopping
+        for name, task in config.tasks.items()
+        if not task.evaluate_only or name == select
+    }
+    patience = {name: setting.patience for name, setting in settings.items()}
+    return Selection(
+        EarlyStopping(patience, {name: setting.min_delta for name, setting in settings.items()})
+    )

@@ -1,13 +1,67 @@
-"""Select the weights of a run: the best step of each task and of the joint mean."""
+"""Select the weights of a run, the best step of each task and of the joint mean; stop early."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from multitask.config.selected_steps import JOINT
+from multitask.store.saved import JOINT
 from multitask.tasks.metrics import improves, mean_of_defined
-from multitask.training.early_stopping import EarlyStopping
+
+
+@dataclass
+class EarlyStopping:
+    """Stops each task that no longer improves: after ``patience`` evaluations without a gain.
+
+    NaN is never an improvement: it counts as an evaluation without a gain. A stopped task is still
+    evaluated, because the shared encoder keeps changing.
+
+    Attributes:
+        patience: by task, the evaluations without a gain after which it stops; None: never.
+        min_delta: by task, the smallest improvement that counts as a gain.
+        reference: each task's value at its last gain of ``min_delta``; patience counts from there.
+        waited: by task, the number of evaluations since the last gain.
+        stopped: the step at which each stopped task of this stage stopped.
+        last_stops: the step at which a task stopped, unless a later stage trained it again.
+    """
+
+    patience: Mapping[str, int | None]
+    min_delta: Mapping[str, float]
+    reference: dict[str, float | None] = field(default_factory=dict)
+    waited: dict[str, int] = field(default_factory=dict)
+    stopped: dict[str, int] = field(default_factory=dict)
+    last_stops: dict[str, int] = field(default_factory=dict)
+
+    def begin_stage(self, tasks: Collection[str]) -> None:
+        """Start a stage that trains ``tasks``: reset stops and patience."""
+        self.last_stops = {t: at for t, at in self.last_stops.items() if t not in tasks}
+        self.stopped, self.reference, self.waited = {}, {}, {}
+
+    def update(
+        self, step: int, values: Mapping[str, float], training: Collection[str]
+    ) -> list[str]:
+        """Record the values of an evaluation; return the ``training`` tasks that stop now."""
+        stop_now = []
+        for task, value in values.items():
+            if improves(value, self.reference.get(task), self.min_delta[task]):
+                self.reference[task] = value
+                self.waited[task] = 0
+            else:
+                self.waited[task] = self.waited.get(task, 0) + 1
+            patience = self.patience[task]
+            may_stop = task in training and task not in self.stopped
+            if patience is not None and self.waited[task] >= patience and may_stop:
+                self.stopped[task] = self.last_stops[task] = step
+                stop_now.append(task)
+        return stop_now
+
+    def state_dict(self) -> dict[str, dict[str, Any]]:
+        names = ("reference", "waited", "stopped", "last_stops")
+        return {name: dict(getattr(self, name)) for name in names}
+
+    def load_state_dict(self, state: Mapping[str, dict[str, Any]]) -> None:
+        for name, values in state.items():
+            setattr(self, name, dict(values))
 
 
 @dataclass
@@ -51,22 +105,15 @@ class Selection:
         ``together`` has the values of the tasks whose mean selects the joint best step.
         """
         self.latest = step
-        self._improve_joint(step, together)
-        for task, value in values.items():
-            self._improve(task, step, value)
-
-    def _improve_joint(self, step: int, together: Mapping[str, float]) -> None:
         defined = sum(not math.isnan(value) for value in together.values())
         if defined > self.defined:
             self.best[JOINT] = Best()
             self.defined = defined
-        if defined == self.defined:
-            self._improve(JOINT, step, mean_of_defined(together))
-
-    def _improve(self, name: str, step: int, value: float) -> None:
-        best = self.best.setdefault(name, Best())
-        if improves(value, best.value):
-            best.value, best.step = value, step
+        joint = {JOINT: mean_of_defined(together)} if defined == self.defined else {}
+        for name, value in {**joint, **values}.items():
+            best = self.best.setdefault(name, Best())
+            if improves(value, best.value):
+                best.value, best.step = value, step
 
     def best_steps(self) -> dict[str, int]:
         """Return the best step of each task and of ``joint``; the latest if all values were NaN."""
@@ -76,21 +123,14 @@ class Selection:
         }
 
     def state_dict(self) -> dict[str, object]:
-        stopping = self.early_stopping
         return {
-            "best": {n: [b.value, b.step, stopping.waited.get(n, 0)] for n, b in self.best.items()},
-            "stopped": dict(stopping.stopped),
-            "last_stops": dict(stopping.last_stops),
-            "reference": dict(stopping.reference),
+            "best": {name: [best.value, best.step] for name, best in self.best.items()},
+            "early_stopping": self.early_stopping.state_dict(),
             "latest": self.latest,
             "defined": self.defined,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        stopping = self.early_stopping
-        self.best = {name: Best(value, step) for name, (value, step, _) in state["best"].items()}
-        stopping.waited = {name: waited for name, (_, _, waited) in state["best"].items()}
-        stopping.stopped, stopping.last_stops = dict(state["stopped"]), dict(state["last_stops"])
-        stopping.reference = dict(state["reference"])
-        self.latest = state["latest"]
-        self.defined = state["defined"]
+        self.best = {name: Best(value, step) for name, (value, step) in state["best"].items()}
+        self.early_stopping.load_state_dict(state["early_stopping"])
+        self.latest, self.defined = state["latest"], state["defined"]

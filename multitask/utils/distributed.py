@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, distributed
 
 from multitask.utils.errors import PeerLost, UserError, reason_of
 
@@ -148,11 +148,6 @@ def summed(numbers: Tensor) -> Tensor:
     with _peers():
         distributed.all_reduce(wide)
     return wide
-
-
-def add_gradients(parameters: Sequence[nn.Parameter]) -> None:
-    """Sum the gradients over the ranks, in place."""
-    add_tensors([p.grad for p in parameters if p.grad is not None])
 
 
 def add_tensors(tensors: Sequence[Tensor]) -> None:

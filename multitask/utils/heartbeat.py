@@ -70,9 +70,15 @@ def talking(say: Callable[[str], None]) -> Iterator[None]:
     Of the processes of a launcher only the first one does.
     """
     stop = threading.Event()
+
+    def talk() -> None:
+        while not stop.wait(1):
+            with contextlib.suppress(OSError, ValueError):  # the output was closed
+                speak(time.monotonic())
+
     terminal.note()
     _says.append(say)
-    thread = threading.Thread(target=_talk, args=(stop,), daemon=True)
+    thread = threading.Thread(target=talk, daemon=True)
     try:
         if len(_says) == 1 and is_first_process():
             with contextlib.suppress(RuntimeError):  # the limit of threads is reached
@@ -83,12 +89,6 @@ def talking(say: Callable[[str], None]) -> Iterator[None]:
         stop.set()
         if thread.ident is not None:
             thread.join()  # a thread that prints while Python ends could abort it
-
-
-def _talk(stop: threading.Event) -> None:
-    while not stop.wait(1):
-        with contextlib.suppress(OSError, ValueError):  # the output was closed
-            speak(time.monotonic())
 
 
 def speak(now: float) -> None:

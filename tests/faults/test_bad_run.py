@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from multitask.config.run_directory import RunDirectory
 from multitask.reporting.run_report import write_reports
+from multitask.store.run_directory import RunDirectory
 from multitask.utils.errors import UserError
 from tests.support.messages import complaint
 
@@ -43,7 +43,7 @@ def run_copy(tiny_run, tmp_path) -> Path:
             '{"num_attention_heads": "x"}',
             "encoder/config.json: cannot be read: ",
         ),
-        ("best.json", '{"foo": 2}', "best.json is damaged"),
+        ("best.json", '{"foo": 2}', "best.json: damaged: "),
     ],
 )
 def test_a_damaged_run_is_not_scored(file, text, message, run_copy, capsys):

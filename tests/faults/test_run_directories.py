@@ -13,11 +13,10 @@ import pytest
 
 import run_multitask
 from multitask import load
-from multitask.config import load_run_config
-from multitask.config.run_directory import RunDirectory
 from multitask.inference.load_run import TrainedRun
+from multitask.store.lock import holder
+from multitask.store.run_directory import RunDirectory, load_run_config
 from multitask.utils.errors import UserError, warn
-from multitask.utils.owner import holder
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint
@@ -77,12 +76,12 @@ def test_a_directory_with_other_files_is_refused(command, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("place", "when", "nth"),
     [
-        ("multitask.config.prepare_run_directory:save_config", "before", 1),
-        ("multitask.config.prepare_run_directory:save_config", "after", 1),
-        ("multitask.utils.files:_exchange", "before", 1),
-        ("multitask.utils.files:_exchange", "after", 1),
-        ("multitask.config.prepare_run_directory:start_directory", "after", 1),
-        ("multitask.training.train_run:save_encoder", "before", 1),
+        ("multitask.store.prepare_run:save_config", "before", 1),
+        ("multitask.store.prepare_run:save_config", "after", 1),
+        ("multitask.store.files:_exchange", "before", 1),
+        ("multitask.store.files:_exchange", "after", 1),
+        ("multitask.store.prepare_run:start_directory", "after", 1),
+        ("multitask.training.train_run:keep_encoder", "before", 1),
     ],
 )
 def test_overwrite_that_is_killed_leaves_a_run(place, when, nth, command, tmp_path):
@@ -207,13 +206,13 @@ def test_damaged_weights_are_scored_from_the_checkpoint(copy, capsys):
     assert "its checksum is another one" in complaint(capsys, "evaluate", copy.path)
 
 
-LOG = "multitask.config.run_directory:RunDirectory"
+LOG = "multitask.store.run_directory:RunDirectory"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "when"),
-    [(f"{LOG}.unseal_log", "after"), (f"{LOG}.seal_log", "before"), (f"{LOG}.seal_log", "after")],
+    [(f"{LOG}.seal", "before"), (f"{LOG}.seal", "after")],
 )
 def test_a_kill_between_a_file_and_its_checksum_is_no_damage(
     place, when, command, tmp_path, capsys
@@ -230,7 +229,7 @@ def test_a_kill_between_a_file_and_its_checksum_is_no_damage(
         assert run_multitask.main(again) == 0
         captured = capsys.readouterr()
         assert "damaged" not in captured.out + captured.err
-    assert "metrics.jsonl" in run.checksums.read_text() and run.is_as_saved(run.metrics)
+    assert "metrics.jsonl" in run.checksums.read_text() and run.is_intact(run.metrics)
 
 
 # --- several processes ---
@@ -286,7 +285,7 @@ sys.exit(run_multitask.main(sys.argv[1:]))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["OSError", "RuntimeError"])
-@pytest.mark.parametrize(("function", "rank"), [("save_encoder", 0), ("run_baselines", 1)])
+@pytest.mark.parametrize(("function", "rank"), [("keep_encoder", 0), ("run_baselines", 1)])
 def test_where_one_of_two_ranks_fails_both_end(function, rank, kind, command, tmp_path):
     script = tmp_path / "failing.py"
     script.write_text(FAILING.format(kind=kind, rank=rank, function=function))
@@ -296,7 +295,7 @@ def test_where_one_of_two_ranks_fails_both_end(function, rank, kind, command, tm
 
 @pytest.mark.parametrize("swap", [True, False])
 def test_an_overwrite_owns_the_new_directory_before_others_see_it(swap, copy, command, monkeypatch):
-    from multitask.utils import files
+    from multitask.store import files
 
     exchange, seen = files._exchange, []
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from multitask import UserError, load
-from multitask.config.run_directory import load_lines
 from multitask.models import weights
+from multitask.store.run_directory import load_lines
 from tests.conftest import ROOT
 from tests.support.commands import main
 
@@ -52,7 +52,7 @@ def test_a_damaged_list_of_best_steps_is_one_line(content, course_run, tmp_path,
     (hurt / "best.json").write_text(content)
     assert main("evaluate", hurt) == 2
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "best.json is damaged: go on with --resume" in error
+    assert error.count("\n") == 1 and "best.json: damaged: " in error and "--resume" in error
 
 
 def test_notebook_interface(course_run):

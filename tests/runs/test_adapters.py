@@ -16,11 +16,11 @@ from multitask.inference.scoring import Scorer, measure
 from multitask.models.build import assemble
 from multitask.models.multitask_model import parameter_counts
 from multitask.models.pretrained import load_pretrained
-from multitask.training.build_trainer import build_trainer
 from multitask.training.loss import Objective, task_losses
 from multitask.training.optimizer import build_optimizer
 from multitask.training.setup import set_up
 from multitask.training.step import train_step
+from multitask.training.trainer import Trainer
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
@@ -211,7 +211,7 @@ def test_stages_freeze_and_release_adapters(prepared, tmp_path):
     assert names == encoder | heads | adapters
     qqp = {n for n in heads if n.startswith("tasks.qqp")} | by_task["qqp"]
     expected = [heads, adapters, names - by_task["sst"] - qqp, names]
-    loop = build_trainer(made, tmp_path, lambda line: None)
+    loop = Trainer(made, tmp_path, lambda line: None)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     at_end = {}
     step = loop.take_step
@@ -240,7 +240,7 @@ def test_adapters_train_on_a_frozen_encoder(prepared, tmp_path):
     assert made.stages[0].tasks == list(TASKS)
     assert made.stages[0].frozen == {"embeddings", "layer_1", "layer_2"}
     before = {name: value.clone() for name, value in made.model.state_dict().items()}
-    build_trainer(made, tmp_path, lambda line: None).run()
+    Trainer(made, tmp_path, lambda line: None).run()
     for name, value in made.model.state_dict().items():
         assert torch.equal(value, before[name]) == name.startswith("encoder."), name
 

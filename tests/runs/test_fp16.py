@@ -21,9 +21,9 @@ TASKS = ("sst", "qqp", "sts")
 OVERFLOWS = """
 import functools, sys
 from torch.amp import GradScaler
-from multitask.training import build_trainer
+from multitask.training import trainer
 scaler = functools.partial(GradScaler, init_scale=2.0**60, backoff_factor=2.0**-50)
-build_trainer.GradScaler = scaler
+trainer.GradScaler = scaler
 import run_multitask
 sys.exit(run_multitask.main(sys.argv[1:]))
 """

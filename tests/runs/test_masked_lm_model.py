@@ -10,9 +10,9 @@ from torch.nn import functional
 
 from multitask.config import load_config
 from multitask.data.collate import by_task, separate
-from multitask.training.build_trainer import build_trainer
 from multitask.training.loss import task_losses
 from multitask.training.setup import set_up
+from multitask.training.trainer import Trainer
 from multitask.utils import distributed
 from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
@@ -209,7 +209,7 @@ def test_the_tied_weight_has_one_owner(overrides, tmp_path):
     assert sum(parameter is words for parameter in model.parameters()) == 1
     same = [name for name, tensor in model.state_dict().items() if tensor.shape == words.shape]
     assert same == ["encoder.embeddings.word.weight"]
-    trainer = build_trainer(made, tmp_path, lambda line: None)
+    trainer = Trainer(made, tmp_path, lambda line: None)
     groups = trainer.stages.optimizer.param_groups
     groups = [g["name"] for g in groups for p in g["params"] if p is words]
     assert groups == ["encoder"]
@@ -269,7 +269,7 @@ def test_our_encoder_and_transformers_train_the_same_steps(overrides, tmp_path):
             "training.max_steps=4",
         )
         (tmp_path / implementation).mkdir()
-        trainer = build_trainer(made, tmp_path / implementation, lambda line: None)
+        trainer = Trainer(made, tmp_path / implementation, lambda line: None)
         trainer.run()
         steps = [e for e in events(tmp_path / implementation) if e["event"] == "step"]
         losses.append([step["loss"] for step in steps])

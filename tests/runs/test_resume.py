@@ -7,7 +7,7 @@ import pytest
 from torch.amp import GradScaler
 
 import run_multitask
-from multitask.training import build_trainer, trainer
+from multitask.training import trainer
 from tests.support.kill import kill_inside
 from tests.support.run_files import events, report_of, results
 
@@ -45,13 +45,13 @@ def uninterrupted(overrides: list[str], tmp_path_factory: pytest.TempPathFactory
         ("multitask.training.trainer:train_step", "after", 14),  # between two checkpoints
         ("multitask.inference.scoring:Scorer.score", "before", 5),  # inside an evaluation
         (
-            "multitask.training.checkpoint_save_restore:Checkpoints.save_best",
+            "multitask.training.checkpoints:write_tensors",
             "after",
             2,
         ),  # weights written, not the rest
-        ("multitask.training.checkpoint_format:write_text", "before", 4),  # inside a checkpoint
+        ("multitask.training.checkpoints:write_state", "before", 4),  # inside a checkpoint
         (
-            "multitask.training.checkpoint_save_restore:prune",
+            "multitask.training.checkpoints:prune",
             "before",
             4,
         ),  # checkpoint written, old ones still there
@@ -82,7 +82,7 @@ def test_killed_run_resumes_to_the_same_numbers(
 def test_a_run_in_fp16_resumes_with_its_scale(overrides, tmp_path, monkeypatch):
     """The scale doubles in every second step here; the steps that overflow are in the log."""
     make = functools.partial(GradScaler, init_scale=2.0**70, growth_interval=2)
-    monkeypatch.setattr(build_trainer, "GradScaler", make)
+    monkeypatch.setattr(trainer, "GradScaler", make)
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
     in_fp16 = [*overrides, "training.precision=fp16"]
     assert run_multitask.main(command(in_fp16, unbroken)) == 0

@@ -14,8 +14,8 @@ from transformers import BertModel, get_linear_schedule_with_warmup
 
 from multitask.config import load_config
 from multitask.data.collate import by_task
-from multitask.training.build_trainer import build_trainer
 from multitask.training.setup import set_up
+from multitask.training.trainer import Trainer
 from tests.conftest import ROOT
 
 STEPS = 50
@@ -68,7 +68,7 @@ def test_fifty_steps_have_the_losses_of_a_plain_loop(
     prepared = set_up(config, torch.device("cpu"), lambda line: None)
     if kernels == "compiled" and prepared.model.encoder.kernels == "torch":
         pytest.skip("there is no compiler")
-    trainer = build_trainer(prepared, tmp_path, lambda line: None)
+    trainer = Trainer(prepared, tmp_path, lambda line: None)
     encoder = BertModel.from_pretrained(directory, add_pooling_layer=False)
     linear = torch.nn.ModuleDict()
     for task in ("sst", "qqp"):

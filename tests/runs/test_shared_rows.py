@@ -10,10 +10,10 @@ import torch
 import run_multitask
 from multitask.config import load_config
 from multitask.data.collate import collate, separate
-from multitask.training.build_trainer import build_trainer
 from multitask.training.describe_plan import describe_plan
 from multitask.training.loss import task_losses
 from multitask.training.setup import set_up
+from multitask.training.trainer import Trainer
 from multitask.utils.errors import UserError
 from tests.support.run_files import events, results
 
@@ -75,7 +75,7 @@ def test_tasks_that_share_rows_train_together_on_their_own_labels(reviews, tmp_p
     )
     run_dir = tmp_path / "run"
     run_dir.mkdir()
-    loop = build_trainer(made, run_dir, lambda line: None)
+    loop = Trainer(made, run_dir, lambda line: None)
     loop._evaluation_due = lambda: False
     loop.run()
     log = [e for e in events(run_dir) if e["event"] == "step"]
@@ -104,7 +104,7 @@ def test_the_rule_of_oversampling_goes_by_the_tasks_that_train(reviews, tmp_path
     made = set_up(load_config(reviews, [rule, stage]), torch.device("cpu"), lambda line: None)
     run_dir = tmp_path / "run"
     run_dir.mkdir()
-    loop = build_trainer(made, run_dir, lambda line: None)
+    loop = Trainer(made, run_dir, lambda line: None)
     loop._evaluation_due = lambda: False
     loop.run()
     longer, shorter = made.loaders["mood"].stream.steps_per_pass, made.loaders["more"].stream

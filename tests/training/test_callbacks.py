@@ -10,18 +10,17 @@ import torch
 
 from multitask.config import load_config
 from multitask.models.encoders.bitlinear import bit_layers
-from multitask.training.build_trainer import build_trainer
 from multitask.training.callbacks import (
     BitLinearStrength,
     Callback,
     GradientConflict,
     ProgressBar,
-    ProgressLines,
 )
-from multitask.training.checkpoint_save_restore import Checkpoints
+from multitask.training.checkpoints import Checkpoints
 from multitask.training.metric_log import MetricLog
 from multitask.training.setup import set_up
 from multitask.training.step import Stepped
+from multitask.training.trainer import Trainer
 from tests.conftest import ROOT
 from tests.support.run_files import events
 
@@ -53,7 +52,7 @@ def make(tiny_overrides, tmp_path):
     def make(*changes, callbacks=()):
         quick = ["training.max_steps=4", "training.eval_steps=3", *changes]
         config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *quick])
-        trainer = build_trainer(
+        trainer = Trainer(
             set_up(config, torch.device("cpu"), lambda line: None), tmp_path, lambda line: None
         )
         trainer.callbacks = [*callbacks, *trainer.callbacks]
@@ -91,7 +90,7 @@ def test_the_end_is_told_after_an_error_too(make):
 
 def test_a_run_has_the_callbacks_that_its_config_asks_for(make):
     plain = [type(one) for one in make().callbacks]
-    assert plain == [MetricLog, ProgressBar, ProgressLines, Checkpoints]
+    assert plain == [MetricLog, ProgressBar, Checkpoints]
     more = make("training.conflict_steps=2", "encoder.bitlinear={gradual: 0.5}").callbacks
     assert {type(one) for one in more} - set(plain) == {BitLinearStrength, GradientConflict}
     assert type(more[0]) is MetricLog and type(more[-1]) is Checkpoints
@@ -123,9 +122,10 @@ def lines(monkeypatch):
     """The lines of a run of 100 steps of 8 rows and 10 seconds each, after step 20."""
 
     def lines(terminal):
-        monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: terminal))
+        nothing = {"write": lambda text: None, "flush": lambda: None}
+        monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: terminal, **nothing))
         now, said = [0.0], []
-        callback = ProgressLines(said.append, lambda: now[0])
+        callback = ProgressBar(said.append, lambda: now[0])
         trainer = SimpleNamespace(step=20, stages=SimpleNamespace(total_steps=100))
         callback.on_start(trainer)
         for step in range(21, 28):

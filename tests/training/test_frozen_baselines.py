@@ -7,8 +7,8 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
-from multitask.config.run_directory import RunDirectory
 from multitask.inference.scoring import measure
+from multitask.store.run_directory import RunDirectory
 from multitask.training.frozen_baselines import run_baselines
 from multitask.training.setup import set_up
 from multitask.utils.errors import NotFinite
@@ -40,7 +40,7 @@ def contents(baselines):
 
 def test_trivial_and_frozen_scores_of_every_task_are_saved(planned, run):
     plan, said = planned(), []
-    actual = run_baselines(plan, run, False, said.append)
+    actual = run_baselines(plan, run, said.append)
     assert json.loads(run.baselines.read_text()) == contents(actual)
     first, *between, last = said
     assert first == "measuring the baselines" and last.startswith("baselines measured in ")
@@ -60,22 +60,23 @@ def test_trivial_and_frozen_scores_of_every_task_are_saved(planned, run):
     "change", ["training.frozen_baseline=false", "encoder.freeze=true"], ids=["off", "frozen run"]
 )
 def test_the_frozen_encoder_is_left_out(planned, run, change):
-    result = run_baselines(planned(change), run, False, lambda line: None)
+    result = run_baselines(planned(change), run, lambda line: None)
     assert [result[task].frozen for task in TASKS] == [None] * 3
     assert all(result[task].trivial for task in TASKS)
 
 
 def test_a_resumed_run_reads_what_was_saved_unless_it_is_damaged(planned, run):
     plan = planned("training.frozen_baseline=false")
-    first = run_baselines(plan, run, False, lambda line: None)
+    first = run_baselines(plan, run, lambda line: None)
     saved = {
         task: scores | {"frozen": {"accuracy": 0.75}} for task, scores in contents(first).items()
     }
     run.write_json(run.baselines, saved)
-    assert contents(run_baselines(plan, run, True, lambda line: None)) == saved
+    run.seal(finished=False)
+    assert contents(run_baselines(plan, run, lambda line: None)) == saved
     for text in ('{"sst": ', '{"sst": {"trivial": {}}}', json.dumps(saved)):  # as nothing wrote it
         run.baselines.write_text(text)
-        assert run_baselines(plan, run, True, lambda line: None) == first
+        assert run_baselines(plan, run, lambda line: None) == first
         assert json.loads(run.baselines.read_text()) == contents(first)
 
 

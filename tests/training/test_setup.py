@@ -1,5 +1,6 @@
 """Set-up in four calls: what each reads, what each refuses, what the plan holds."""
 
+import math
 import shutil
 
 import pytest
@@ -7,7 +8,8 @@ import torch
 from pydantic import ValidationError
 
 from multitask.config import load_config
-from multitask.training.setup import build_model, check, load_data, plan, set_up
+from multitask.training.loss import weighted
+from multitask.training.setup import build_model, check, check_launcher, load_data, plan, set_up
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
@@ -81,7 +83,66 @@ def test_the_config_stays_as_it_was_loaded(configure):
     before = config.model_dump()
     said = []
     made = set_up(config, CPU, said.append)
-    assert config.model_dump() == before and made.config is config
+    assert config.model_dump() == before
+    assert list(made.config.tasks["sst"].data.labels) == list("01234")
     assert said[-1] == f"encoder: {config.encoder.name}"
     with pytest.raises(ValidationError, match="frozen"):
         config.tasks["sst"].batch_size = 2
+
+
+# --- accelerate ---
+
+
+def of_file(*changes):
+    return load_config(ROOT / "configs" / "cs224n.yaml", list(changes))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "remedy"),
+    [
+        ("ACCELERATE_MIXED_PRECISION", "fp16", "training.precision=fp16"),
+        ("ACCELERATE_MIXED_PRECISION", "fp8", "--mixed_precision no"),
+        ("ACCELERATE_USE_FSDP", "true", "--use_fsdp"),
+        ("ACCELERATE_USE_DEEPSPEED", "True", "--use_deepspeed"),
+        ("ACCELERATE_DYNAMO_BACKEND", "INDUCTOR", "--dynamo_backend"),
+    ],
+)
+def test_other_settings_of_accelerate_are_refused(variable, value, remedy, monkeypatch):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UserError, match=remedy):
+        check_launcher(of_file("training.precision=bf16"))
+
+
+def test_settings_of_accelerate_that_agree_are_taken(monkeypatch):
+    for variable in ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"):
+        monkeypatch.setenv(variable, "false")
+    monkeypatch.setenv("ACCELERATE_DYNAMO_BACKEND", "NO")
+    for asked, precision in (("no", "bf16"), ("bf16", "bf16"), ("fp16", "fp16")):
+        monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", asked)
+        check_launcher(of_file(f"training.precision={precision}"))
+
+
+# --- the weights of the losses ---
+
+
+def test_learned_weights_are_kendalls(make):
+    model = make("training.loss_weighting=uncertainty")
+    value = torch.tensor(3.0, dtype=torch.float64)
+    with torch.no_grad():
+        model.log_variances["qqp"].fill_(0.7)
+    actual = weighted(model, "qqp", value, share=0.25)
+    assert actual.item() == pytest.approx(3 / (2 * math.exp(0.7)) + 0.25 * 0.35)
+    actual.backward()
+    expected = -3 / (2 * math.exp(0.7)) + 0.125
+    assert model.log_variances["qqp"].grad.item() == pytest.approx(expected)
+    assert weighted(make(), "qqp", value, 1.0) is value
+
+
+def test_unit_normalisation_divides_by_the_trivial_loss(tiny_overrides):
+    changes = ["training.loss_normalization=unit", "tasks.qqp.loss_weight=0.5"]
+    config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
+    weights = set_up(config, torch.device("cpu"), lambda line: None).loss_weights
+    assert weights["sst"] == pytest.approx(1 / math.log(5), rel=1e-6)  # five classes alike
+    assert weights["qqp"] == pytest.approx(0.5 / math.log(2), rel=1e-6)
+    labels = torch.tensor([round(5 * (i % 6) / 5, 1) for i in range(40)], dtype=torch.float64)
+    assert weights["sts"] == pytest.approx(1 / labels.var(correction=0).item(), rel=1e-6)

@@ -12,8 +12,8 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
-from multitask.config.run_directory import RunDirectory
-from multitask.training.checkpoint_format import load_checkpoint
+from multitask.store.run_directory import RunDirectory
+from multitask.training.checkpoints import load_checkpoint
 from multitask.training.loss import Objective
 from multitask.training.setup import set_up
 from multitask.training.step import train_step
@@ -195,7 +195,8 @@ def test_smart_on_two_processes_equals_one(command, tmp_path, monkeypatch):
         values, right = ([e[key] for e in steps] for steps in (actual, expected))
         np.testing.assert_allclose(values, right, rtol=relative, atol=absolute)
     teachers = [
-        load_checkpoint(RunDirectory(d).saved_checkpoints()[-1])["teacher"] for d in (both, alone)
+        load_checkpoint(run, run.saved_checkpoints()[-1])["teacher"]
+        for run in map(RunDirectory, (both, alone))
     ]
     torch.testing.assert_close(*teachers, rtol=1e-4, atol=1e-6)
 
@@ -214,7 +215,7 @@ def test_a_killed_rank_leaves_a_checkpoint_that_one_process_resumes(
     (line,) = [ln for ln in result.stderr.splitlines() if ln.startswith("error: ")]
     assert "another process of this run has ended" in line and "--resume" in line
     last = RunDirectory(run_dir).saved_checkpoints()[-1]
-    assert load_checkpoint(last)["progress"]["step"] == 12
+    assert load_checkpoint(RunDirectory(run_dir), last)["progress"]["step"] == 12
     assert run_multitask.main([*command, f"output_dir={run_dir}", "--resume"]) == 0
     assert_same_training(run_dir, alone)
     assert_same_report(run_dir, alone)

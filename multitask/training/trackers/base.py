@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from multitask.config import Config
 from multitask.config.registry import TRACKERS, imported
-from multitask.config.run_directory import RunDirectory
-from multitask.config.run_log import Event, parse_event
-from multitask.config.saved.report_model import RunReport
+from multitask.store.run_directory import RunDirectory
+from multitask.store.run_log import Event, parse_event
+from multitask.store.saved import RunReport
 from multitask.training.callbacks import Callback, Evaluation
 from multitask.training.smart_penalty import TERMS
 from multitask.training.step import Stepped
@@ -154,7 +154,16 @@ class Tracking(Callback):
         if distributed.rank() > 0:
             return
         self._open = {name: imported(TRACKERS[name])() for name in self.names}
-        self._each(self._start)
+
+        def start(name: str) -> None:
+            directory, tracker = self.run.directory, self._open[name]
+            ids = directory.load_tracker_ids()
+            run_id = tracker.start(self.run, ids.get(name))
+            if run_id is not None:
+                directory.write_json(directory.tracker_ids, ids | {name: run_id})
+            self._sent[name] = tracker.sent()
+
+        self._each(start)
         self._follow()
 
     def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
@@ -173,14 +182,6 @@ class Tracking(Callback):
         row = Row(trainer.step, scores_of(report))
         self._each(lambda name: self._open[name].report(row))
         self._close(finished=True)
-
-    def _start(self, name: str) -> None:
-        directory, tracker = self.run.directory, self._open[name]
-        ids = directory.load_tracker_ids()
-        run_id = tracker.start(self.run, ids.get(name))
-        if run_id is not None:
-            directory.write_json(directory.tracker_ids, ids | {name: run_id})
-        self._sent[name] = tracker.sent()
 
     def _close(self, *, finished: bool) -> None:
         self._each(lambda name: self._open[name].close(finished))
