@@ -10,13 +10,13 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.config.saved.report_model import SplitFacts
-from multitask.data.by_type import reading_of, shares_rows, split_rows
+from multitask.data.by_type import reading_of, shares_rows
 from multitask.data.chosen_endings import check_same_number
+from multitask.data.classes import check_names
 from multitask.data.inputs.base import input_of
-from multitask.data.load_rows import labelled_only, load_together
+from multitask.data.load_rows import labelled_only, load_together, split_rows
 from multitask.data.masking import Masking
 from multitask.data.overlap import Seen, encoded_keys, hashes, in_training, row_key, separators
-from multitask.data.readers.class_names import check_names
 from multitask.data.summary import describe_splits
 from multitask.data.texts import sample, unlabelled_rows
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize

@@ -11,7 +11,7 @@ from multitask.config.config import seen_corpora
 from multitask.config.registry import head_type
 from multitask.config.saved.report_model import SplitFacts
 from multitask.data.by_type import reading_of
-from multitask.data.label_forms import takes_sets
+from multitask.data.classes import takes_sets
 from multitask.data.overlap import Seen, hashes, row_key
 from multitask.data.tokenize import Split
 from multitask.tasks.base import TaskType

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from multitask.data.inputs.base import Sides, Texts, together
-from multitask.data.windows import overlapping
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, reason_of, without_panic
 from multitask.utils.files import DAY, remove_scraps
@@ -255,7 +254,7 @@ def _tokenize(
                     _check_first_texts(rows, work.done, texts[0], tokenizer, **limits)
                     cut["truncation"] = "only_second"
                     if stride is not None:
-                        cut |= overlapping(stride)
+                        cut |= {"stride": stride, "return_overflowing_tokens": True}
                 # set here: padding and truncation that the tokenizer has saved have no effect
                 part = _arrays(_encoded(rows, tokenizer, *texts, **cut), also, pairs)
                 part["owners"] += work.done

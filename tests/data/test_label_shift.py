@@ -7,8 +7,9 @@ import pytest
 
 import run_multitask
 from multitask.config.registry import task_type
+from multitask.data.classes import label_readers
 from multitask.data.label_shift import other_labels, padding_warnings
-from multitask.data.load_rows import label_readers, load_rows
+from multitask.data.load_rows import load_rows
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from tests.conftest import ROOT, write_tsv
@@ -184,8 +185,8 @@ def test_check_and_training_warn(key, tiny_overrides, tmp_path, capsys):
         shown = capsys.readouterr().out
         warnings = [line for line in shown.splitlines() if line.startswith("warning: sts: the")]
         assert warnings == [
-            f"warning: sts: the labels are from 0 to 5 in train and from 0 to 0.975 in {key}: 33 "
-            f"of 40 in train are outside of those in {key}: are both on one scale?"
+            f"warning: sts: the labels are from 0 to 5 in train and from 0 to 0.975 in {key}: are "
+            "both on one scale?"
         ]
 
 

@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 from multitask.config.registry import task_type
-from multitask.data.load_rows import label_reader, load_rows
+from multitask.data.classes import label_reader
+from multitask.data.load_rows import load_rows
 from tests.conftest import write_tsv
 from tests.support.data_files import make, refusal
 

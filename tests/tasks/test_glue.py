@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import run_multitask
 from multitask.config import load_config
 from multitask.config.registry import task_type
-from multitask.data.load_rows import label_reader, load_rows
+from multitask.data.classes import label_reader
+from multitask.data.load_rows import load_rows
 from multitask.sweep.grid import load_grid
 from multitask.sweep.sweep_directory import plan_runs
 from multitask.tasks import glue
