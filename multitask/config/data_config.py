@@ -45,14 +45,15 @@ class DataConfig(Strict):
     format: DataFormat = "auto"
     """How to read `train`, `dev` and `test`. `auto`: by the ending of the file. `csv` and `tsv`:
     separated by comma or tab, whatever the ending. If the header line has more of another separator
-    (comma, tab, `;`, `|`), that one is used: the CS224N `.csv` files are separated by tabs. `jsonl`: one object per line, or one list of objects; a
-    number is its text in the file, as in CSV, so `1` and `1.0` are two classes. `txt`: one text per
-    line, no header. `conll`: one word per line with its tag in the last column, and a blank line
-    between sentences. `documents`: one sentence per line and a blank line between documents, read
-    as pairs of a sentence and the next one (label 1) or one of another document (0). `disk`: `path`
-    is a directory that `DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local
-    directory that `load_dataset` reads; cells of CSV are texts. `train`, `dev` and `test` can be
-    parts of splits, such as `train[:50%]` or `train+validation`."""
+    (comma, tab, `;`, `|`), that one is used: the CS224N `.csv` files are separated by tabs.
+    `jsonl`: one object per line, or one list of objects; a number is its text in the file, as in
+    CSV, so `1` and `1.0` are two classes. `txt`: one text per line, no header. `conll`: one word
+    per line with its tag in the last column, and a blank line between sentences. `documents`: one
+    sentence per line and a blank line between documents, read as pairs of a sentence and the next
+    one (label 1) or one of another document (0). `disk`: `path` is a directory that
+    `DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local directory that
+    `load_dataset` reads; cells of CSV are texts. `train`, `dev` and `test` can be parts of splits,
+    such as `train[:50%]` or `train+validation`."""
 
     path: str | None = None
     """Hub id or directory of a data set (`format: hub` or `disk`)."""

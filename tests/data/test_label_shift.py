@@ -163,15 +163,6 @@ def test_classes_that_fill_up_nothing(tmp_path):
     assert not padding_of(tmp_path, enumerate(vectors), label_vectors=True)
 
 
-def test_the_paraphrase_types_of_the_real_files_are_filled_up(tmp_path):
-    file = ROOT.parent / "shared" / "data" / "dnlp" / "etpc-paraphrase-train.csv"
-    if not file.is_file():
-        pytest.skip(f"the file is not at hand ({file})")
-    keys = {"text": "sentence1", "label": "paraphrase_types", "train": str(file)}
-    (line,) = padding_of(tmp_path, [], **keys)
-    assert "2,019 of 2,019 train rows have the class '0'" in line
-
-
 @pytest.mark.parametrize("key", ["dev", "test"])
 def test_check_and_training_warn(key, tiny_overrides, tmp_path, capsys):
     """Shares where the training rows have stars."""

@@ -10,7 +10,7 @@ from multitask.config.registry import task_type
 from multitask.data.classes import label_reader
 from multitask.data.load_rows import load_rows
 from multitask.tasks.rows import Rows
-from tests.conftest import ROOT, write_tsv
+from tests.conftest import ROOT
 from tests.support.data_files import BINARY, make, refusal, rows_of
 
 
@@ -135,19 +135,6 @@ def test_real_course_files(task, course_data):
         assert '""the"" here?"' in quoted
     if task == "sts":
         assert (splits[0].labels.min(), splits[0].labels.max()) == (0.0, 5.0)
-
-
-def test_a_bad_dev_row_costs_no_train_row(tmp_path):
-    """Dropping goes by each file's own rows, never by a position in the other."""
-    header = ["id", "sentence", "label"]
-    write_tsv(tmp_path / "train.csv", header, [[f"r{i}", f"text {i}", i % 2] for i in range(6)])
-    rows = [["d0", "x", 1], ["d1", "y", ""], ["d2", "z", 0]]
-    write_tsv(tmp_path / "dev.csv", header, rows)
-    config = make(tmp_path, {"format": "tsv"})
-    train, dev = (load_rows(config, "t", split, BINARY) for split in ("train", "dev"))
-    assert train.ids == [f"r{i}" for i in range(6)]
-    assert train.labels.tolist() == [0, 1] * 3
-    assert (dev.ids, dev.labels.tolist(), dev.unlabelled_dropped) == (["d0", "d2"], [1, 0], 1)
 
 
 # --- several labels per row ---

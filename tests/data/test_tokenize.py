@@ -1,7 +1,6 @@
 """Token ids once and for all: special tokens, segments, truncation, the cache."""
 # Long: the tests of one file
 
-import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -185,21 +184,14 @@ def test_a_text_without_any_token_is_refused(rows, arrange, tiny_encoder):
     assert sequences(tokens)[0] == words(bare, rows.texts[0][0])
 
 
-def test_a_tokenizer_that_fails_is_named_with_the_rows():
-    def failing(*texts, **options):
-        raise Exception("WordPiece error: Missing [UNK] token from the vocabulary")
-
-    with pytest.raises(UserError, match=r"rows: the tokenizer of the encoder fails: WordPiece err"):
-        tokenize(Rows("rows", ["0"], [("a",)], None), failing, max_length=6)
+def missing_token(*texts, **options):
+    raise Exception(REASON)
 
 
-def test_a_panic_of_the_tokenizer_is_named_with_the_rows():
+@pytest.mark.parametrize("failing", [missing_token, lambda *_, **__: panic()])
+def test_a_tokenizer_that_fails_is_named_with_the_rows(failing):
     with pytest.raises(UserError, match=rf"rows: the tokenizer of the encoder fails: .*{REASON}"):
-        tokenize(
-            Rows("rows", ["0"], [("a",)], None),
-            lambda *_, **__: panic(),
-            max_length=6,
-        )
+        tokenize(Rows("rows", ["0"], [("a",)], None), failing, max_length=6)
 
 
 # --- the cache ---
@@ -261,19 +253,9 @@ def test_whatever_changes_the_tokens_misses_the_cache(
 
 @pytest.mark.parametrize(
     "damage",
-    [
-        "older layout",
-        "newer layout",
-        "not safetensors",
-        "the layout of older versions",
-        "without a checksum",
-        "empty",
-        "half",
-        "foreign",
-        "a flipped bit",
-        "other tensors",
-    ],
-)
+    ["older layout", "newer layout", "not safetensors", "without a checksum", "empty", "half",
+     "a flipped bit"],
+)  # fmt: skip
 def test_a_damaged_cache_file_is_ignored_and_replaced(damage, tokenizer, tmp_path, counted):
     from safetensors.numpy import load_file, save, save_file
 
@@ -292,13 +274,10 @@ def test_a_damaged_cache_file_is_ignored_and_replaced(damage, tokenizer, tmp_pat
         "older layout": written({"ids": np.zeros(3, dtype=np.int32)}),
         "newer layout": written({**load_file(file), "more": np.zeros(3)}),
         "not safetensors": b"\xff" * 40,
-        "the layout of older versions": hashlib.sha256(content).digest() + content,
         "without a checksum": save(load_file(file)),
         "empty": b"",
         "half": content[: len(content) // 2],
-        "foreign": b"not a tensor file at all",
         "a flipped bit": content[:-1] + bytes([content[-1] ^ 1]),
-        "other tensors": save({"ids": np.zeros(3, dtype=np.int32)}),
     }
     file.write_bytes(damaged[damage])
     assert same(tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path), fresh)
