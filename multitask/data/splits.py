@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,27 +88,20 @@ def tokenize_splits(
     tokenizer: Any,
 ) -> Data:
     """Tokenize what ``load_splits`` returned."""
-
-    def tokens_of(task: str, part: Rows, training: bool) -> Split:
-        return tokenized(
-            config,
-            task,
-            part,
-            reader=readers[task],
-            tokenizer=tokenizer,
-            training=training,
-            cache=default_cache() / "tokens",
-        )
-
+    made = partial(tokenized, config, tokenizer=tokenizer, cache=default_cache() / "tokens")
     splits = {
-        task: {name: tokens_of(task, part, name == "train") for name, part in parts.items()}
+        task: {
+            name: made(task, part, reader=readers[task], training=name == "train")
+            for name, part in parts.items()
+        }
         for task, parts in rows.items()
     }
     training = {}
     for host in streams(config):
         if host in shared:
-            tokens = tokens_of(host, next(iter(shared[host].values())), training=True).tokens
-            labels = {task: part.gold for task, part in shared[host].items()}
+            part = next(iter(shared[host].values()))
+            tokens = made(host, part, reader=readers[host], training=True).tokens
+            labels = {task: rows_of_task.gold for task, rows_of_task in shared[host].items()}
         else:
             train = splits[host]["train"]
             tokens, labels = train.tokens, {host: train.rows.gold}

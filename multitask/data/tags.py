@@ -113,12 +113,10 @@ def _check_scheme(config: Config, task: str, rows: Rows, reader: LabelReader) ->
         message = f"{what} All tags fit {' and '.join(fitting)}: set {advice}"
         raise config.error(("tasks", task, "data", "tag_scheme"), message)
     with_entities = (rows.gold >= 0) & (rows.gold != reader.names.index(OUTSIDE))
+    what += f" Mend the rows, or set {REPAIRED}: {_row_numbers(broken)}"
     if len(broken) > FEW * with_entities.any(axis=1).sum():
-        rest = f"mend these rows, leave them out, or set {REPAIRED}: {_row_numbers(broken)}"
-        message = f"{what} No scheme fits all tags: {rest}"
-        raise config.error(("tasks", task, "data", "tag_scheme"), message)
-    left = f"mark no entity ({_row_numbers(broken)})"
-    warn(f"{what} Tags that break the scheme {left}: set {REPAIRED}")
+        raise config.error(("tasks", task, "data", "tag_scheme"), what)
+    warn(f"{what}. Until then these tags mark no entity")
 
 
 def words_from_file(task: TaskConfig, file: Path) -> Rows:

@@ -11,15 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import (
-    Answer,
-    Array,
-    Columns,
-    Mistake,
-    Record,
-    WordLabels,
-    divide,
-)
+from multitask.tasks.base import Answer, Array, Columns, Mistake, Record, WordLabels, divide
 from multitask.tasks.label_reader import LabelReader, canonical, is_missing, label_text
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.rows import Rows
@@ -60,16 +52,15 @@ class TokenClassification(WordLabels):
     def check_classes(self, names: Sequence[str], scheme: str) -> None:
         """Raise UserError if a tag does not fit the scheme, or the tag for no entity is missing."""
         import_seqeval()  # an error before the training if it is missing
-        shown = f"{OUTSIDE}, {', '.join(f'{letter}-TYPE' for letter in SCHEMES[scheme])}"
-        for name in names:
-            if not _fits(name, scheme):
-                possible = [s for s in SCHEMES if all(_fits(tag, s) for tag in names)]
-                fewest = min((len(SCHEMES[s]) for s in possible), default=0)
-                others = [f"`tag_scheme: {s}`" for s in possible if len(SCHEMES[s]) == fewest]
-                raise UserError(
-                    f"{name!r} is no tag of {scheme} ({shown}): name the tags in `labels`, such as "
-                    "{0: O, 1: B-PER, 2: I-PER}" + f", or set {' or '.join(others)}" * bool(others)
-                )
+        wrong = next((name for name in names if not _fits(name, scheme)), None)
+        if wrong is not None:
+            letters = ", ".join(f"{letter}-TYPE" for letter in SCHEMES[scheme])
+            others = [s for s in SCHEMES if all(_fits(name, s) for name in names)]
+            advice = f", or set `tag_scheme: {others[0]}`" if others else ""
+            raise UserError(
+                f"{wrong!r} is no tag of {scheme} ({OUTSIDE}, {letters}): name the tags in "
+                "`labels`, such as {0: O, 1: B-PER, 2: I-PER}" + advice
+            )
         if OUTSIDE not in names:
             raise UserError(f"the tags lack {OUTSIDE}, for words in no entity")
 

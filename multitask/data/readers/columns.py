@@ -3,6 +3,7 @@
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,8 +27,8 @@ FORMATS = {
 }
 READERS: dict[str, Callable[[Path, DataConfig], text_files.Read]] = {
     "txt": text_files.read_txt,
-    "csv": text_files.read_csv,
-    "tsv": text_files.read_tsv,
+    "csv": partial(text_files.read_separated, declared=","),
+    "tsv": partial(text_files.read_separated, declared="\t"),
     "jsonl": text_files.read_json,
     "conll": text_files.read_conll,
     "documents": text_files.read_documents,

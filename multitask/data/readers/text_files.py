@@ -77,23 +77,14 @@ def read_txt(file: Path, data: DataConfig) -> Read:
 # --- CSV and TSV ---
 
 
-def read_csv(file: Path, data: DataConfig) -> Read:
-    """Read values with commas between; see ``read_separated``."""
-    return read_separated(read_text(file), file, ",", data)
-
-
-def read_tsv(file: Path, data: DataConfig) -> Read:
-    """Read values with tabs between; see ``read_separated``."""
-    return read_separated(read_text(file), file, "\t", data)
-
-
-def read_separated(text: str, file: Path, declared: str, data: DataConfig) -> Read:
+def read_separated(file: Path, data: DataConfig, declared: str) -> Read:
     """Read a table whose first line has the names of the columns; blank lines are skipped.
 
     The separator is the most frequent one of ``SEPARATORS`` in the first line, ``declared`` if in
     doubt. Raises UserError with file and line if a row has more or fewer cells than the header or
     repeats it, or if a quote does not enclose its cell.
     """
+    text = read_text(file)
     separator = _separator(text, declared, data.header)
     rows = _rows(text, file, separator, data.quoting)
     number, header = next(rows, (0, []))

@@ -19,7 +19,7 @@ from multitask.config.registry import task_type
 from multitask.data.classes import label_reader
 from multitask.data.load_rows import load_rows
 from multitask.data.readers.columns import read_table
-from multitask.data.readers.text_files import each_line, lines_of, read_separated, read_text
+from multitask.data.readers.text_files import each_line, lines_of, read_text
 from multitask.data.texts import texts_from_file
 from multitask.inference.search.text_index import read_corpus
 from multitask.utils.limits import COLUMNS, DATA_BYTES
@@ -220,11 +220,10 @@ def test_the_header_line_decides(separator, declared, tmp_path):
     assert columns == {name: [cell] for name, cell in zip(*lines, strict=True)}
 
 
-def test_without_a_header_line_the_number_of_columns_decides():
+def test_without_a_header_line_the_number_of_columns_decides(tmp_path):
     data = DataConfig(text="a", label="y", header=["id", "y", "mark", "a"])
     text = "gj04\t1\t\tOur friends, all, every, one, of, them\n"
-    columns, _ = read_separated(text, Path("f.csv"), ",", data)
-    assert columns == {
+    assert read(tmp_path, text, "csv", data) == {
         "id": ["gj04"], "y": ["1"], "mark": [""], "a": ["Our friends, all, every, one, of, them"]
     }  # fmt: skip
 
