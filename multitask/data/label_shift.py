@@ -1,6 +1,8 @@
 """Warn of labels that may be misread: of splits with another distribution, and of padding."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +17,7 @@ from multitask.tasks.rows import Rows
 CHANCE, DISJOINT = 1e-3, 1e-2
 # and if they are at least this share of the split: a few rare labels do not mean another scale.
 SHARE = 0.1
-DRAWS = 2_000  # random splits that are tried
-PARTS = 10  # of the range of numbers, which are compared as if they were classes
+DRAWS = 2_000  # random splits that are tried for classes
 PADDED = 0.9  # a class that so many training rows have may fill up their lists
 SHOWN = 5  # the number of classes that a warning lists
 
@@ -44,44 +45,35 @@ def label_warnings(
 
 
 def other_labels(pair: Mapping[str, Rows], reader: LabelReader) -> str:
-    """Describe labels that one of two splits lacks; "" if that may be chance.
-
-    Numbers are compared by the parts of their range in which they are.
-    """
-    train, other = pair
-    gold = {split: rows.gold for split, rows in pair.items()}
+    """Describe labels that one of two splits lacks; "" if that may be chance."""
     if reader.names:
-        by_name = {
-            split: reader.task_type.label_counts(rows, reader) for split, rows in pair.items()
-        }
-        counts = {split: np.array([*found.values()]) for split, found in by_name.items()}
-    elif reader.task_type.described_by == "label_range":
-        edges = np.histogram_bin_edges(np.concatenate([*gold.values()]), PARTS)
-        counts = {split: np.histogram(numbers, edges)[0] for split, numbers in gold.items()}
-    else:
-        return ""
-    nothing_shared = not (counts[train] * counts[other]).any()
-    if _chance(counts[train], counts[other]) >= (DISJOINT if nothing_shared else CHANCE):
-        return ""
-    for split, lacks in ((other, train), (train, other)):
-        alone, size = counts[split] * (counts[lacks] == 0), counts[split].sum()
-        if alone.sum() < SHARE * size:
-            continue
-        if not reader.names:
-            ranges = (
-                f"from {side.min():g} to {side.max():g} in {name}" for name, side in gold.items()
-            )
-            return f"the labels are {' and '.join(ranges)}: are both on one scale?"
-        listed = ", ".join(np.array(reader.names)[alone > 0][:SHOWN])
-        listed += ", ..." * bool(np.count_nonzero(alone) > SHOWN)
-        what = (
-            f"{alone.sum():,} of {size:,} labels in {split} are classes that {lacks} does not have"
-        )
-        return f"{what} ({listed}): do both files name them alike?"
+        return _other_classes(pair, reader)
+    if reader.task_type.described_by == "label_range":
+        return _other_numbers({split: rows.gold for split, rows in pair.items()})
     return ""
 
 
-def _chance(counts: np.ndarray, others: np.ndarray) -> float:
+def _other_classes(pair: Mapping[str, Rows], reader: LabelReader) -> str:
+    names = np.array(reader.names)
+    counts = {
+        split: np.array([*reader.task_type.label_counts(rows, reader).values()])
+        for split, rows in pair.items()
+    }
+    alone = {split: counts[split] * (counts[other] == 0) for split, other in _both_ways(pair)}
+    if _chance_of_classes(*counts.values()) < _limit(not np.prod([*counts.values()], 0).any()):
+        for split, other in _both_ways(pair):
+            if alone[split].sum() >= SHARE * counts[split].sum():
+                listed = ", ".join(names[alone[split] > 0][:SHOWN])
+                more = ", ..." if (alone[split] > 0).sum() > SHOWN else ""
+                return (
+                    f"{alone[split].sum():,} of {counts[split].sum():,} labels in {split} are "
+                    f"classes that {other} does not have ({listed}{more}): do both files name them "
+                    "alike?"
+                )
+    return ""
+
+
+def _chance_of_classes(counts: np.ndarray, others: np.ndarray) -> float:
     """Return the share of random splits whose classes differ as much, given counts by class."""
 
     def difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -93,6 +85,49 @@ def _chance(counts: np.ndarray, others: np.ndarray) -> float:
     every = counts + others
     drawn = np.random.default_rng(0).multivariate_hypergeometric(every, counts.sum(), DRAWS)
     return float((difference(drawn, every - drawn) >= difference(counts, others) - 1e-9).mean())
+
+
+def _other_numbers(pair: Mapping[str, np.ndarray]) -> str:
+    ranges = {split: (numbers.min(), numbers.max()) for split, numbers in pair.items()}
+    alone = {
+        split: (pair[split] < ranges[other][0]) | (pair[split] > ranges[other][1])
+        for split, other in _both_ways(pair)
+    }
+    if _chance_of_numbers(*alone.values()) < _limit(all(map(np.all, alone.values()))):
+        for split, other in _both_ways(pair):
+            if alone[split].mean() >= SHARE:
+                shown = " and ".join(
+                    f"from {low:g} to {high:g} in {name}" for name, (low, high) in ranges.items()
+                )
+                return (
+                    f"the labels are {shown}: {alone[split].sum():,} of {len(pair[split]):,} in "
+                    f"{split} are outside of those in {other}: are both on one scale?"
+                )
+    return ""
+
+
+def _chance_of_numbers(marked: np.ndarray, others: np.ndarray) -> float:
+    """Return the chance that a random split puts the marked rows of both splits where they are."""
+    every = len(marked) + len(others)
+    common = every - marked.sum() - others.sum()
+    log = _log_ways(common, len(marked) - marked.sum()) - _log_ways(every, len(marked))
+    return math.exp(log) * (1 - log)  # two such events, one at each end of the scale
+
+
+def _log_ways(size: int, chosen: int) -> float:
+    """Return the logarithm of the number of ways to choose so many."""
+    return math.lgamma(size + 1) - math.lgamma(chosen + 1) - math.lgamma(size - chosen + 1)
+
+
+def _limit(nothing_shared: bool) -> float:
+    """Return the chance below which a difference is suspicious."""
+    return DISJOINT if nothing_shared else CHANCE
+
+
+def _both_ways(pair: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """Return both orders, dev first: labels that train lacks hurt the dev score most."""
+    train, other = pair
+    return ((other, train), (train, other))
 
 
 def padding_warnings(

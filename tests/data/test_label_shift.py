@@ -176,8 +176,8 @@ def test_check_and_training_warn(key, tiny_overrides, tmp_path, capsys):
         shown = capsys.readouterr().out
         warnings = [line for line in shown.splitlines() if line.startswith("warning: sts: the")]
         assert warnings == [
-            f"warning: sts: the labels are from 0 to 5 in train and from 0 to 0.975 in {key}: are "
-            "both on one scale?"
+            f"warning: sts: the labels are from 0 to 5 in train and from 0 to 0.975 in {key}: 33 "
+            f"of 40 in train are outside of those in {key}: are both on one scale?"
         ]
 
 
