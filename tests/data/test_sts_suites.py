@@ -71,7 +71,7 @@ def test_quotes_of_the_courses_file_are_those_of_csv(tmp_path):
         (
             "STS12-en-test/STS.input.X.txt",
             "a\nb\tc\n",
-            "X.txt, line 1: 1 columns: expected two texts",
+            "X.txt, line 1: 1 columns: expected two",
         ),
         (
             "STS12/a.tsv",
