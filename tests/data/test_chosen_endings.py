@@ -158,31 +158,6 @@ def test_a_broken_row_is_one_line_with_file_and_row(name, config, tmp_path):
     assert said.startswith(f"{tmp_path / 'bad.jsonl'}, line 2, row 2") and "\n" not in said
 
 
-LABELS = {
-    "from 0": (["0", "1", "2"], ""),
-    "from 1": (
-        ["1", "3", "2"],
-        r"row 2 .* is '3': expected one of 0, 1, 2 or A, B, C: 0 is",
-    ),
-    "letters": (["B", "C"], ""),
-    "neither 0 nor 3": (["2", "1"], ""),
-}
-
-
-@pytest.mark.parametrize("name", LABELS)
-def test_labels_count_from_0(name, config, tmp_path):
-    labels, said = LABELS[name]
-    rows = [{"context": "where ?", "endings": ENDINGS[0], "label": label} for label in labels]
-    write_lines(tmp_path / "some.jsonl", rows)
-    made = config(dev="some.jsonl")
-    if not said:
-        assert len(read(made)) == len(rows)
-        return
-    with pytest.raises(UserError, match=said) as raised:
-        read(made)
-    assert "\n" not in str(raised.value)
-
-
 def test_an_empty_cell_of_a_column_is_named(config, tmp_path):
     rows = [{"context": "where ?", **dict(zip(COLUMNS, ENDINGS[0], strict=True)), "label": 0}]
     write_csv(tmp_path / "bad.csv", [*rows, {**rows[0], "two": ""}])
@@ -220,21 +195,6 @@ def test_texts_of_a_user_are_read_from_a_table_and_from_lines(config, tmp_path):
     (tmp_path / "mine.txt").write_text("where ?\ta cat\ta dog\nwhy ?\ta\tb\tc\n")
     with pytest.raises(UserError, match=r"mine.txt, line 2: 4 texts, the first row has 3"):
         texts_from_file(task, tmp_path / "mine.txt")
-
-
-def test_the_config_needs_the_column_of_endings(tiny_encoder, tmp_path):
-    file = write_choices(tmp_path, tiny_encoder, train=4, dev=3)
-    for change, message in (
-        ("tasks.ending.data.choices=null", "input choices needs `data.choices`"),
-        ("tasks.ending.input=single", "input single needs no `data.choices`"),
-        (
-            "tasks.ending.data.choices=[one]",
-            "data.choices: expected a column of lists",
-        ),
-        ("tasks.ending.data.choices=3", "data.choices: expected a column of lists"),
-    ):
-        with pytest.raises(UserError, match=message):
-            load_config(file, [change])
 
 
 @pytest.mark.parametrize(

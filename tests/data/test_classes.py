@@ -108,13 +108,6 @@ def test_a_column_of_texts_is_no_column_of_classes(name, tmp_path):
     assert "tasks.t.data.label: 'label' has 1,001 different labels" in error
 
 
-def test_a_list_where_one_value_belongs_is_named_by_row(tmp_path):
-    rows = ['{"sentence": "one", "label": 1}', '{"sentence": "two", "label": ["a", "b"]}']
-    (tmp_path / "train.jsonl").write_text("\n".join(rows))
-    error = refusal(label_reader, make(tmp_path, {"train": "train.jsonl"}), "t", task_type("class"))
-    assert "train.jsonl, line 2, row 2: label is a list" in error
-
-
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "null"])
 @pytest.mark.parametrize("unlabelled", [[""], [], [-1]])
 def test_a_missing_label_is_no_class(value, unlabelled, tmp_path):

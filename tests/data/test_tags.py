@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 import pytest
-from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Value
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
@@ -72,38 +71,6 @@ def test_ids_with_names_in_the_config(read):
     assert tags_of(rows, reader) == [row["ner_tags"] for row in ROWS]
     with pytest.raises(UserError, match=r"tasks\.ner\.data.*'0' is no tag of IOB2"):
         read(numbers)
-
-
-def test_parquet_and_a_saved_data_set(read, tmp_path):
-    def parquet(file, records):
-        Dataset.from_list(records).to_parquet(file)
-
-    rows, reader = read(ROWS, write=parquet, name="ner.parquet")
-    assert tags_of(rows, reader) == [row["ner_tags"] for row in ROWS]
-
-    features = Features(
-        {"tokens": Sequence(Value("string")), "ner_tags": Sequence(ClassLabel(names=TAGS))}
-    )
-    columns = {key: [row[key] for row in ROWS] for key in ROWS[0]}
-    DatasetDict({"train": Dataset.from_dict(columns, features)}).save_to_disk(tmp_path / "saved")
-    names = "{" + ", ".join(f"{i}: {tag}" for i, tag in enumerate(TAGS)) + "}"
-    disk = ["tasks.ner.data.format=disk", f"tasks.ner.data.path={tmp_path / 'saved'}"]
-    rows, reader = read(ROWS, *disk, "tasks.ner.data.train=train", f"tasks.ner.data.labels={names}")
-    assert tags_of(rows, reader) == [row["ner_tags"] for row in ROWS]
-
-
-def test_conll_columns(read):
-    def columns(file, records):
-        lines = [
-            f"{word} X {tag}"
-            for row in records
-            for word, tag in [*zip(row["tokens"], row["ner_tags"], strict=True), ("", "")]
-        ]
-        file.write_text("\n".join("" if line == " X " else line for line in lines))
-
-    rows, reader = read(ROWS, write=columns, name="ner.conll")
-    assert rows.words == [tuple(row["tokens"]) for row in ROWS]
-    assert tags_of(rows, reader) == [row["ner_tags"] for row in ROWS]
 
 
 def test_rows_without_tags_are_dropped_and_counted_and_a_test_set_is_left_unlabelled(read):
@@ -398,17 +365,6 @@ def test_words_that_are_cut_off_and_words_without_a_piece_are_two_things(
     tokens = tokenize(rows, tokenizer, max_length=most, characters=True)
     placed, unseen = placed_tags(rows, tokens)
     assert placed.without_piece.tolist() == [dropped] and unseen == cut + dropped
-
-
-def write_table(file, records):
-    lines = ["\t".join(records[0]), *("\t".join(map(str, row.values())) for row in records)]
-    file.write_text("\n".join(lines))
-
-
-def test_lists_in_the_cells_of_a_table(read):
-    rows, reader = read(ROWS, write=write_table, name="train.csv")
-    assert rows.words == [("the", "big", "cat"), ("man",)]
-    assert tags_of(rows, reader) == [row["ner_tags"] for row in ROWS]
 
 
 def test_padding_may_be_a_tag_of_words(read):

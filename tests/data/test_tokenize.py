@@ -324,18 +324,15 @@ def test_a_full_disk_leaves_no_scrap_in_the_cache(tokenizer, tmp_path, monkeypat
 
 
 def test_cache_directory(monkeypatch):
-    monkeypatch.setenv("MULTITASK_CACHE", "/m")
-    assert default_cache() == Path("/m")
-    monkeypatch.delenv("MULTITASK_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
-    assert default_cache() == Path("/x/multitask")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", "/h")
-    assert default_cache() == Path("/h/.cache/multitask")
-    monkeypatch.setenv("XDG_CACHE_HOME", "~/x")
-    assert default_cache() == Path("/h/x/multitask")
-    monkeypatch.setenv("MULTITASK_CACHE", "~/m")
-    assert default_cache() == Path("/h/m")
+    for name in ("MULTITASK_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value, place in (
+        ("HOME", "/h", "/h/.cache/multitask"),
+        ("XDG_CACHE_HOME", "~/x", "/h/x/multitask"),
+        ("MULTITASK_CACHE", "~/m", "/h/m"),
+    ):
+        monkeypatch.setenv(name, value)
+        assert default_cache() == Path(place)
 
 
 def test_without_a_home_directory_nothing_is_cached(monkeypatch):
