@@ -95,21 +95,41 @@ def load_dataset(config: Config, task: str, split: str) -> Any:
             if split not in names:
                 raise ValueError(f"its splits are {', '.join(names)}: save a DatasetDict")
             return saved[split]
-        options = _csv_options(where, data)
-        return datasets.load_dataset(where, data.subset, split=split, **options)
+        opened, builder = _opened(where, data)
+        options = _csv_options(opened, builder, data) if builder.name == "csv" else {}
+        return datasets.load_dataset(opened, data.subset, split=split, **options)
     except Exception as error:  # the library raises many kinds, all of them about this input
         reason = reason_of(error, 300)
         message = f"cannot load the data set {where!r}, split {split!r}: {reason}"
         raise config.error(("tasks", task, "data", "path"), message) from error
 
 
-def _csv_options(where: str, data: DataConfig) -> dict[str, object]:
-    """Return options with which pandas reads the cells of a CSV file as text; none for others."""
+def _opened(where: str, data: DataConfig) -> tuple[str, Any]:
+    """Return the place of a data set and its builder.
+
+    Without a network, the place is the copy that an earlier load left in the cache of the hub.
+    """
+    import datasets
+    from huggingface_hub import snapshot_download
+
+    problem = None
+    try:
+        builder = datasets.load_dataset_builder(where, data.subset)
+        if builder.name != "cache" or builder.info.builder_name != "csv":
+            return where, builder
+    except Exception as error:
+        problem = error
+    try:
+        saved = snapshot_download(where, repo_type="dataset", local_files_only=True)
+    except Exception as error:  # its files were never downloaded, or `where` is a directory
+        raise problem or error from None
+    return saved, datasets.load_dataset_builder(saved, data.subset)
+
+
+def _csv_options(where: str, builder: Any, data: DataConfig) -> dict[str, object]:
+    """Return options with which pandas reads the cells of a CSV file as text."""
     import datasets
 
-    builder = datasets.load_dataset_builder(where, data.subset)
-    if builder.name != "csv":
-        return {}
     options: dict[str, object] = {} if data.quoting else {"quoting": csv.QUOTE_NONE}
     if builder.info.features:
         known = {"features": builder.info.features, "na_values": [""]}

@@ -190,6 +190,19 @@ def test_an_empty_label_is_dropped_and_a_row_may_be_short(tmp_path):
     assert rows.unlabelled_dropped == 2
 
 
+def test_without_a_network_the_files_of_an_earlier_load_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    config, revision = make(tmp_path, HUB | SPLITS | {"path": "user/set"}), "0123456789" * 4
+    assert "cannot load the data set 'user/set'" in refusal(texts_of, config)
+    saved_set = tmp_path / "hub" / "datasets--user--set"
+    for folder in ("refs", f"snapshots/{revision}"):
+        (saved_set / folder).mkdir(parents=True)
+    (saved_set / "refs" / "main").write_text(revision)
+    write_set(tmp_path, train=csv_of(CELLS), validation=csv_of(CELLS))
+    (tmp_path / "set").rename(saved_set / "snapshots" / revision / "set")
+    assert texts_of(config) == CELLS
+
+
 CARD = """configs:
 - config_name: default
   data_files: [{{split: train, path: train.csv}}, {{split: validation, path: validation.csv}}]
