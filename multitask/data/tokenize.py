@@ -18,10 +18,8 @@ import numpy as np
 from multitask.data.inputs.base import Sides, Texts, together
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, reason_of, without_panic
-from multitask.utils.files import DAY, remove_scraps
 from multitask.utils.heartbeat import working
 from multitask.utils.paths import expand_home
-from multitask.utils.tensor_files import SafetensorError, has_checksum, write_with_checksum
 
 # rows that the tokenizer gets at a time: its answer has about 10 KiB for each sequence
 AT_ONCE = 1024

@@ -35,6 +35,7 @@ from multitask.models.pretrained import (
     use_kernels,
 )
 from multitask.reporting.table_formats import duration
+from multitask.store.saved import StartedFrom
 from multitask.training.gradient_surgery import Surgery, build_surgery
 from multitask.training.launcher import check_launcher
 from multitask.training.loss_weights import loss_weights
