@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config
-from multitask.config.saved.report_model import SplitFacts
 from multitask.data.by_type import reading_of
 from multitask.data.chosen_endings import check_same_number
 from multitask.data.classes import check_names
@@ -21,6 +20,7 @@ from multitask.data.overlap import Seen, encoded_keys, hashes, in_training, row_
 from multitask.data.summary import describe_splits
 from multitask.data.texts import sample, unlabelled_rows
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
+from multitask.store.saved import SplitFacts
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 

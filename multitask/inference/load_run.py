@@ -19,8 +19,6 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.config.read_config import listed_overrides
-from multitask.config.run_directory import RunDirectory, check_not_replaced
-from multitask.config.selected_steps import selected_steps
 from multitask.data.by_type import reading_of
 from multitask.data.classes import label_readers
 from multitask.data.inputs.base import input_of

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from multitask.config import Config
-from multitask.config.saved.report_model import StartedFrom
 from multitask.data.classes import label_readers
 from multitask.data.dataloader import MultiTaskLoader, TrainRows, train_loaders
 from multitask.data.label_shift import label_warnings, padding_warnings

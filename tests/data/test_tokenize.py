@@ -18,7 +18,6 @@ from multitask.models.pretrained import load_tokenizer
 from multitask.store.tensor_files import write_with_checksum
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
-from multitask.utils.tensor_files import write_with_checksum
 from tests.support.panics import REASON, panic
 
 apart = Siamese().arrange
