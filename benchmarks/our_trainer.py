@@ -12,7 +12,7 @@ from torch.profiler import record_function
 from benchmarks.course_batches import BATCH
 from multitask.config import Config, load_config
 from multitask.config.registry import resolve, task_type
-from multitask.data.load_rows import label_reader
+from multitask.data.classes import label_reader
 from multitask.data.splits import load_splits
 from multitask.models.pretrained import pretrained_tokenizer
 from multitask.tasks.rows import Rows

@@ -27,7 +27,7 @@ from benchmarks.course_batches import FILES, parser, peak_mib, started
 from benchmarks.our_trainer import CPU
 from multitask.api.check_config import check_config
 from multitask.config import Config, load_config
-from multitask.data.load_rows import label_readers
+from multitask.data.classes import label_readers
 from multitask.data.splits import load_splits
 from multitask.models.pretrained import packaged_directory, pretrained_tokenizer
 from multitask.reporting.table_formats import markdown_table

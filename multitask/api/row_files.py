@@ -1,10 +1,8 @@
 """Rows from Python become Parquet files, which the config of a run names."""
 
 import hashlib
-import io
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ DEV_SHARE = 0.1  # of train, for a task without dev rows
 
 @dataclass(frozen=True)
 class RowFile:
-    """The rows of a split as a Parquet file.
+    """The rows of a split as a Parquet file, which is read as such whatever `data.format` is.
 
     Attributes:
         task: the task.
@@ -46,7 +44,6 @@ class RowFile:
     def settings(self, directory: Path) -> list[Override]:
         """Return the overrides with which the task reads the file in ``directory``."""
         values: dict[str, Any] = {self.split: str(directory / self.name)}
-        values |= {"format": "auto", "path": None, "subset": None}
         if self.split == "dev":
             values["dev_share"] = None
         values |= self.more
@@ -77,100 +74,70 @@ def row_files(rows: Rows, tree: Tree) -> list[RowFile]:
     for task, given in rows.items():
         if task not in tasks:
             raise UserError(f"rows: no task {task!r}{suggest(str(task), list(tasks))}")
-        place = f"rows: {task}"
         splits = given if isinstance(given, Mapping) else {"train": given}
-        for split, table in splits.items():
+        for split, value in splits.items():
             if split not in SPLITS:
                 form = f"a table, or tables of {', '.join(SPLITS)}"
-                raise UserError(f"{place}: expected {form}, not {split!r}")
-            content = parquet_bytes(table, f"{place}.{split}")
-            more = _defaults(tasks[task], content, splits) if split == "train" else {}
-            files.append(RowFile(task, split, content, more))
-        _check_others(tasks[task], place, tuple(splits))
+                raise UserError(f"rows: {task}: expected {form}, not {split!r}")
+            table = arrow_table(value, f"rows: {task}.{split}")
+            more = _defaults(tasks[task], table, splits) if split == "train" else {}
+            files.append(RowFile(task, split, parquet_bytes(table), more))
     return files
 
 
-def _defaults(task: Any, content: bytes, given: Collection[str]) -> dict[str, Any]:
+def _defaults(task: Any, table: Any, given: Collection[str]) -> dict[str, Any]:
     """Return what the ``data`` of a task lacks: dev rows, and the column `text` if it has one."""
-    import pyarrow.parquet
-
     data = task.get("data") if isinstance(task, dict) else None
     data = data if isinstance(data, dict) else {}
     values: dict[str, Any] = {}
     if "dev" not in given and not data.get("dev") and data.get("dev_share") is None:
         values["dev_share"] = DEV_SHARE
-    columns = pyarrow.parquet.read_schema(io.BytesIO(content)).names
-    if (
-        "text" not in data
-        and "text" in columns
-        and DataConfig.model_fields["text"].default not in columns
-    ):
+    usual = DataConfig.model_fields["text"].default
+    if "text" not in data and "text" in table.column_names and usual not in table.column_names:
         values["text"] = "text"
     return values
 
 
-def _check_others(task: Any, place: str, given: Sequence[str]) -> None:
-    """Raise UserError if the other splits would be read otherwise: rows are files of `auto`."""
-    data = task.get("data") if isinstance(task, dict) else None
-    if not isinstance(data, dict):
-        return
-    form = data.get("format", "auto")
-    others = {split: data[split] for split in SPLITS if split not in given and data.get(split)}
-    lost = [split for split, file in others.items() if not _found_by_name(form, str(file))]
-    if lost:
-        message = f"the config reads {' and '.join(lost)} with `format: {form}`"
-        raise UserError(f"{place}: {message}: give rows for it too, or set it to null")
-
-
-def _found_by_name(form: str, file: str) -> bool:
-    """Return True if a file has the format that `auto` finds by its name.
-
-    Comma and tab are told apart by the header line, so these two are one.
-    """
-    from multitask.data.readers.columns import FORMATS
-
-    by_name = FORMATS.get(Path(file).suffix.lower())
-    return form in ("auto", by_name) or {form, by_name} == {"csv", "tsv"}
-
-
-def parquet_bytes(rows: Any, place: str) -> bytes:
-    """Return rows as a Parquet file, with the class names of a ``datasets.Dataset``.
-
-    Equal columns of equal types give equal bytes. Raises UserError, which names ``place``, for
-    values that do not fit into a table.
-    """
+def parquet_bytes(table: Any) -> bytes:
+    """Return an Arrow table as a Parquet file; equal columns of equal types give equal bytes."""
     import pyarrow
     import pyarrow.parquet
 
-    with _one_type(place):
-        table = _arrow_table(rows, place).combine_chunks()
-        sink = pyarrow.BufferOutputStream()
-        pyarrow.parquet.write_table(table, sink)
-    if not table.num_rows:
-        raise UserError(f"{place}: no rows")
+    sink = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(table.combine_chunks(), sink)
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
 
-def _arrow_table(rows: Any, place: str) -> Any:
-    """Return rows as an Arrow table, whose metadata are those of a ``datasets.Dataset`` or none."""
+def arrow_table(rows: Any, place: str) -> Any:
+    """Return rows as an Arrow table, whose metadata are those of a ``datasets.Dataset`` or none.
+
+    Raises UserError, which names ``place``, for values that do not fit into a table.
+    """
     import pyarrow
 
-    datasets = sys.modules.get("datasets")  # else `rows` is none of its objects
-    if datasets and isinstance(rows, datasets.Dataset):
-        table = rows.with_format("arrow")[:]
-        return table.replace_schema_metadata(rows.features.arrow_schema.metadata)
-    if isinstance(rows, list | tuple):
-        rows = _columns(rows, place)
-    if isinstance(rows, Mapping):
-        columns = {}
-        for name, values in rows.items():
-            if not isinstance(name, str):
-                raise UserError(f"{place}: the name of a column is text, not {name!r}")
-            with _one_type(f"{place}: column {name!r}"):
-                columns[name] = pyarrow.table({name: values})[name]
-        rows = columns
-    return pyarrow.table(rows).replace_schema_metadata(None)
+    column: Any = None
+    try:
+        datasets = sys.modules.get("datasets")  # else `rows` is none of its objects
+        if datasets and isinstance(rows, datasets.Dataset):
+            metadata = rows.features.arrow_schema.metadata
+            table = rows.with_format("arrow")[:].replace_schema_metadata(metadata)
+        else:
+            columns = _columns(rows, place) if isinstance(rows, list | tuple) else rows
+            if isinstance(columns, Mapping):
+                made = {}
+                for column, values in columns.items():
+                    made[column] = pyarrow.table({column: values})[column]
+                columns, column = made, None
+            table = pyarrow.table(columns).replace_schema_metadata(None)
+    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
+        where = place if column is None else f"{place}: column {column!r}"
+        advice = "give a datasets.Dataset, a list of dicts, or what pyarrow.table takes"
+        reason = f"{reason_of(error, 200)}: {advice}, with values of one type per column"
+        raise UserError(f"{where}: {reason}") from error
+    if not table.num_rows:
+        raise UserError(f"{place}: no rows")
+    return table
 
 
 def _columns(rows: Sequence[Any], place: str) -> dict[Any, list[Any]]:
@@ -181,17 +148,3 @@ def _columns(rows: Sequence[Any], place: str) -> dict[Any, list[Any]]:
             raise UserError(f"{place}: expected a list of dicts, but {what}")
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}
-
-
-@contextmanager
-def _one_type(place: str) -> Iterator[None]:
-    """Turn exceptions of pyarrow, such as the one for a column of mixed types, into a UserError."""
-    import pyarrow
-
-    try:
-        yield
-    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
-        advice = "give each column values of one type"
-        if isinstance(error, TypeError) and not isinstance(error, pyarrow.ArrowException):
-            advice = "give a datasets.Dataset, a list of dicts, or what pyarrow.table takes"
-        raise UserError(f"{place}: {reason_of(error, 200)}: {advice}") from error

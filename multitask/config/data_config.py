@@ -44,18 +44,16 @@ class DataConfig(Strict):
 
     format: DataFormat = "auto"
     """How to read `train`, `dev` and `test`. `auto`: by the ending of the file. `csv` and `tsv`:
-    separated by comma or tab, whatever the ending. If the header line has the columns that are
-    named here only with another separator (comma, tab, `;`, `|`), that one is used: the CS224N
-    `.csv` files are separated by tabs. `jsonl`: one object per line, or one list of objects; a
-    number is its text in the file, as in CSV, so `1` and `1.0` are two classes. `txt`: one text per
-    line, no header. `conll`: one word per line with its tag in the last column, and a blank line
-    between sentences. `documents`: one sentence per line and a blank line between documents, read
-    as pairs of a sentence and the next one (label 1) or one of another document (0). `disk`: `path`
-    is a directory that `DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local
-    directory that `load_dataset` reads. Its CSV, TSV and JSON files are read as `csv`, `tsv` and
-    `jsonl`. If its card sets options such as `skiprows`, pandas reads CSV instead, with a warning:
-    it fills up rows with too few cells. `train`, `dev` and `test` can be parts of splits, such as
-    `train[:50%]` or `train+validation`."""
+    separated by comma or tab, whatever the ending. If the header line has more of another separator
+    (comma, tab, `;`, `|`), that one is used: the CS224N `.csv` files are separated by tabs.
+    `jsonl`: one object per line, or one list of objects; a number is its text in the file, as in
+    CSV, so `1` and `1.0` are two classes. `txt`: one text per line, no header. `conll`: one word
+    per line with its tag in the last column, and a blank line between sentences. `documents`: one
+    sentence per line and a blank line between documents, read as pairs of a sentence and the next
+    one (label 1) or one of another document (0). `disk`: `path` is a directory that
+    `DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local directory that
+    `load_dataset` reads; cells of CSV are texts. `train`, `dev` and `test` can be parts of splits,
+    such as `train[:50%]` or `train+validation`."""
 
     path: str | None = None
     """Hub id or directory of a data set (`format: hub` or `disk`)."""
@@ -141,8 +139,8 @@ class DataConfig(Strict):
     label_vectors: bool | None = None
     """Several classes per row: `true` reads a vector of one 0 or 1 per class, such as
     `[0.0, 1.0, 0.0, 0.0]` or a text `0,1,0,0`. The classes are those of `labels`, in that order;
-    without `labels` their names are the numbers from 0. `false`: a list of 0 and 1 has the classes
-    0 and 1. Default: a column that seems to hold vectors is refused."""
+    without `labels` their names are the numbers from 0. `false` and default: a list of 0 and 1 has
+    the classes 0 and 1. By default a column with no other classes is refused."""
 
     tag_scheme: Literal["IOB2", "IOB1", "IOE2", "IOE1", "IOBES", "BILOU", "repair"] = "IOB2"
     """How the tags of words mark entities. Tags that the scheme cannot produce, such as those of

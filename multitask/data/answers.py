@@ -7,83 +7,78 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config
-from multitask.data.load_rows import rows_of, without
-from multitask.data.readers.columns import column_of, read_columns
-from multitask.data.readers.places import place_of
+from multitask.data.labels import each_label
+from multitask.data.readers.columns import Table
 from multitask.data.tokenize import Tokens
-from multitask.data.windows import best_windows
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
-from multitask.utils.errors import UserError
 
 OFFSET = re.compile(r"-?[0-9]{1,9}")
 
 
-def asked_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
-    """Read a split of questions; drop and count rows with an empty answer column.
+def asked_rows(
+    config: Config, task: str, table: Table, rows: Rows, *, split: str, reader: LabelReader
+) -> Rows:
+    """Add the answers of each row.
 
-    ``labels`` has the characters [start, end) of the first answer in the context, int64 [N, 2].
-    ``answers`` has the texts of all answers. A test split may have no answers. Raises UserError
-    with file and row if an answer has another form, is not at its offset, or is missing.
+    ``labels`` has the characters [start, end) of the first answer in the context, int64 [N, 2], -1
+    without one. ``answers`` has the texts of all answers. Raises UserError with file and row if an
+    answer has another form, is not at its offset, or is missing.
     """
     data = config.tasks[task].data
-    columns, source = read_columns(config, task, split)
-    rows = rows_of(data, columns, source)
-    if split == "test" and data.label not in columns:
-        return rows
-    labels = np.full((len(rows), 2), -1, dtype=np.int64)
-    answers: list[tuple[str, ...]] = []
-    for i, value in enumerate(column_of(columns, data, "label", source)):
-        where = f"{place_of(columns, i, source)} (id {rows.ids[i]})"
-        pairs = _answers_in(value, f"{where}: {data.label}")
-        if not pairs and (value is None or split == "test"):
-            answers.append(())
-            continue
+
+    def read(cell: Any, row: int) -> list[tuple[str, int]] | None:
+        pairs = _answers_in(cell)
+        if not pairs and (cell is None or split == "test"):
+            return None
         if not pairs:
-            raise UserError(
-                f"{where}: no answer: unanswerable questions (SQuAD v2) are not supported: leave "
-                "the row out"
+            raise ValueError(
+                "has no answer: unanswerable questions (SQuAD v2) are not supported: leave the "
+                "row out"
             )
+        context = rows.texts[row][1]
         for text, start in pairs:
-            if not text.strip() or rows.texts[i][1][start : start + len(text)] != text or start < 0:
-                message = f"the answer {text!r:.60} is not at character {start}"
-                raise UserError(f"{where}: {message} of {data.text2}")
-        labels[i] = pairs[0][1], pairs[0][1] + len(pairs[0][0])
-        answers.append(tuple(dict.fromkeys(text for text, _ in pairs)))
-    missing = labels[:, 0] < 0
-    if split == "test" and missing.any():
-        return rows  # a test split to predict
-    return without(missing, replace(rows, labels=labels, answers=answers), "answers")
+            if not text.strip() or context[start : start + len(text)] != text or start < 0:
+                at = f"is not at character {start} of {data.text2}"
+                raise ValueError(f"has the answer {text!r:.60}, which {at}")
+        return pairs
+
+    labels = np.full((len(rows), 2), -1, dtype=np.int64)
+    answers: list[tuple[str, ...]] = [()] * len(rows)
+    for row, pairs in each_label(data, table, rows, read, split=split):
+        labels[row] = pairs[0][1], pairs[0][1] + len(pairs[0][0])
+        answers[row] = tuple(dict.fromkeys(text for text, _ in pairs))
+    return replace(rows, labels=labels, answers=answers)
 
 
-def _answers_in(value: Any, where: str) -> list[tuple[str, int]]:
+def _answers_in(value: Any) -> list[tuple[str, int]]:
     """Read the answers of a row as (text, first character); docs/extending.md has the forms.
 
-    Raises UserError for any other form.
+    Raises ValueError for any other form.
     """
     if value is None:
         return []
     try:
         if isinstance(value, dict):
-            lists = [value["text"], value["answer_start"]]
-            if not isinstance(lists[0], list):
-                lists = [[part] for part in lists]
-            answers = list(zip(*lists, strict=True))
+            texts, starts = value["text"], value["answer_start"]
+            several = isinstance(texts, list)
+            answers = [*zip(texts, starts, strict=True)] if several else [(texts, starts)]
         else:
             answers = [(answer["text"], answer["answer_start"]) for answer in value]
-        answers = [(text, _offset(start)) for text, start in answers]
+        pairs = [(text, _offset(start)) for text, start in answers if isinstance(text, str)]
     except (KeyError, TypeError, ValueError):
-        answers = [(value, None)]
-    for text, start in answers:
-        if not isinstance(text, str) or not isinstance(start, int):
-            form = '{"text": [...], "answer_start": [...]}'
-            raise UserError(f"{where} is {value!r:.60}: expected {form}")
-    return answers
+        answers, pairs = [value], []
+    if len(pairs) < len(answers):
+        form = '{"text": [...], "answer_start": [...]}'
+        raise ValueError(f"is {value!r:.60}: expected {form}")
+    return pairs
 
 
-def _offset(start: Any) -> Any:
-    """Return a whole number that JSON lines give as text; anything else unchanged."""
-    return int(start) if isinstance(start, str) and OFFSET.fullmatch(start) else start
+def _offset(start: Any) -> int:
+    """Return a whole number, which JSON lines give as text. Raises ValueError for others."""
+    if isinstance(start, int) or (isinstance(start, str) and OFFSET.fullmatch(start)):
+        return int(start)
+    raise ValueError(start)
 
 
 def placed_answers(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
@@ -155,3 +150,18 @@ def answers_of_output(
 def guess_loss(train: Tokens, masking: object) -> float:
     """Return the mean loss of a uniform guess over the tokens of each input."""
     return float(np.log(train.lengths).mean())
+
+
+def best_windows(scores: np.ndarray, row_of: np.ndarray) -> np.ndarray:
+    """Return the window with the highest score of each row, the first of equals.
+
+    Args:
+        scores: float [W], a score per window.
+        row_of: int64 [W], the row of each window.
+
+    Returns:
+        The numbers of the windows, int64 [rows], in the order of the rows.
+    """
+    order = np.lexsort((-scores, row_of))
+    best: np.ndarray = order[np.unique(row_of[order], return_index=True)[1]]
+    return best

@@ -1,18 +1,27 @@
 """How the rows of each task type are read, and how its labels are found in the tokens."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from multitask.config import Config
+from multitask.config import Config, DataConfig
 from multitask.data import answers, masking, tags
 from multitask.data.chosen_endings import chosen_rows
-from multitask.data.load_rows import load_rows, rows_of_texts, texts_from_file
-from multitask.data.texts import sample, unlabelled_rows
+from multitask.data.labels import row_labels
+from multitask.data.readers.columns import Table
+from multitask.data.texts import rows_of, rows_of_texts, texts_from_file
 from multitask.data.tokenize import Split, Tokens
-from multitask.tasks.base import Columns, NoLabels, RowLabels, TaskType
+from multitask.tasks.base import Columns, RowLabels, TaskType
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
+
+
+def labelled_rows(
+    config: Config, task: str, table: Table, rows: Rows, *, split: str, reader: LabelReader
+) -> Rows:
+    """Add one label per row; see ``row_labels``."""
+    data = config.tasks[task].data
+    return replace(rows, labels=row_labels(data, table, rows, reader, split=split))
 
 
 @dataclass(frozen=True)
@@ -20,7 +29,8 @@ class Reading:
     """The functions of a task type that need files or tokens.
 
     Attributes:
-        load_rows: (config, task, split, reader) -> rows of a split.
+        rows_of: (how to read, table) -> rows without labels.
+        labelled_rows: (config, task, table, rows; split, reader) -> the rows with labels.
         rows_of_file: (task config, file) -> rows without labels, from a file of the user.
         rows_of_texts: (texts, input, source) -> rows without labels, from texts in Python.
         mark_tokens: (rows, tokens) -> tokens with the labels marked, and the number of labels
@@ -34,7 +44,8 @@ class Reading:
         drops_cut: True if a training row is left out whose label has no token.
     """
 
-    load_rows: Callable[[Config, str, str, LabelReader], Rows] = load_rows
+    rows_of: Callable[[DataConfig, Table], Rows] = rows_of
+    labelled_rows: Callable[..., Rows] = labelled_rows
     rows_of_file: Callable[..., Rows] = texts_from_file
     rows_of_texts: Callable[..., Rows] = rows_of_texts
     mark_tokens: Callable[[Rows, Tokens], tuple[Tokens, int]] | None = None
@@ -50,6 +61,7 @@ class Reading:
 # by the name of the type; a type that is not here has a label column of one label per row
 READINGS = {
     "tags": Reading(
+        tags.rows_of_words,
         tags.tagged_rows,
         tags.words_from_file,
         tags.words_rows,
@@ -58,7 +70,7 @@ READINGS = {
         cut_off="words are cut off, and predicted as O",
     ),
     "span": Reading(
-        answers.asked_rows,
+        labelled_rows=answers.asked_rows,
         mark_tokens=answers.placed_answers,
         read_output=answers.answers_of_output,
         guess_loss=answers.guess_loss,
@@ -66,7 +78,7 @@ READINGS = {
         cut_off="answers are cut off",
         drops_cut=True,
     ),
-    "choice": Reading(chosen_rows),
+    "choice": Reading(labelled_rows=chosen_rows),
     "tokens": Reading(guess_loss=masking.guess_loss, guess=masking.guess, words=True),
 }
 
@@ -78,23 +90,5 @@ def reading_of(task_type: TaskType) -> Reading:
 
 def shares_rows(task_type: TaskType) -> bool:
     """Return True if other tasks may train on the same rows; ``load_together`` reads them."""
-    return isinstance(task_type, RowLabels) and reading_of(task_type).load_rows is load_rows
-
-
-def split_rows(config: Config, task: str, split: str, readers: Mapping[str, LabelReader]) -> Rows:
-    """Read a split of a task: rows with labels, or the texts of a task without labels.
-
-    Of dev and of a labelled test split only ``max_dev_rows`` are returned. An unlabelled test split
-    is returned whole, as its predictions are handed in, except in a trial (`--try`).
-    """
-    parts = [
-        reading_of(readers[name].task_type).load_rows(config, name, split, readers[name])
-        for name in config.tasks[task].data.texts_of or [task]
-    ]
-    if isinstance(readers[task].task_type, NoLabels):
-        parts = [unlabelled_rows(config, task, parts, readers[task])]
-    (rows, *_) = parts
-    to_hand_in = split == "test" and rows.labels is None and not config.trial
-    if split == "train" or to_hand_in:
-        return rows
-    return sample(rows, config.tasks[task].max_dev_rows)
+    one_per_row = reading_of(task_type).labelled_rows is labelled_rows
+    return isinstance(task_type, RowLabels) and one_per_row

@@ -1,4 +1,4 @@
-"""Rows of a context with several endings, and the place of the right one."""
+"""The place of the right one of several endings of a context."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,52 +6,33 @@ from itertools import pairwise
 from string import ascii_uppercase
 from typing import Any
 
+import numpy as np
+
 from multitask.config import Config
-from multitask.data.load_rows import hidden_label, rows_of, without
-from multitask.data.readers.columns import column_of, read_columns
-from multitask.data.readers.endings import names_of_endings
-from multitask.data.readers.places import place_of as place_of_row
-from multitask.tasks.label_reader import LabelReader, canonical, some_of
+from multitask.data.labels import each_label
+from multitask.data.readers.columns import Table
+from multitask.tasks.label_reader import LabelReader, canonical, label_text, some_of
 from multitask.tasks.rows import Rows
-from multitask.utils.errors import UserError, warn
-
-# the end of a message about a file in which no label is 0
-FROM_ONE = ": labels count from 0, so that 0 is the first ending; subtract 1 if they count from 1"
+from multitask.utils.errors import UserError
 
 
-def chosen_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
-    """Read a split; drop and count rows without a label.
+def chosen_rows(
+    config: Config, task: str, table: Table, rows: Rows, *, split: str, reader: LabelReader
+) -> Rows:
+    """Add the place of each row's right ending as ``labels``, int64 [N], -1 without one."""
+    data, skip = config.tasks[task].data, set(map(canonical, config.tasks[task].data.unlabelled))
+    endings = table[data.choices] if isinstance(data.choices, str) else []
 
-    ``labels`` has the place of the right ending, int64 [N]. A test split may have no labels. Raises
-    UserError with file and row if a label names none of the endings, and warns if no label of the
-    file is 0: they may count from 1.
-    """
-    data = config.tasks[task].data
-    columns, source = read_columns(config, task, split)
-    rows = rows_of(data, columns, source)
-    if split == "test" and data.label not in columns:
-        return rows
-    skip = set(map(canonical, data.unlabelled))
-    labels = reader.task_type.unread(len(rows), reader)
-    names = names_of_endings(data, columns, source)
-    cells = column_of(columns, data, "label", source)
-    without_0 = not any(names) and _has_no_0(cells)
-    for i, cell in enumerate(cells):
-        try:
-            values = reader.task_type.values_in(cell, skip, data.label_separator)
-            if values is not None:
-                labels[i] = place_of(values[0], names[i], len(rows.texts[i]) - 1)
-        except ValueError as error:
-            where = f"{place_of_row(columns, i, source)} (id {rows.ids[i]})"
-            last = canonical(cell) == str(len(rows.texts[i]) - 1)
-            hint = FROM_ONE if without_0 and last else hidden_label(data, cell, split)
-            raise UserError(f"{where}: {data.label} {error}{hint}") from None
-    if without_0:
-        warn(f"{source}: {data.label} is never 0{FROM_ONE}")
-    missing = labels < 0
-    if split == "test" and missing.any():
-        return rows  # a test split to predict
-    return without(missing, replace(rows, labels=labels))
+    def read(cell: Any, row: int) -> int | None:
+        values = reader.task_type.values_in(cell, skip, data.label_separator)
+        named = endings[row]["label"] if endings and isinstance(endings[row], dict) else []
+        count = len(rows.texts[row]) - 1
+        return None if values is None else place_of(values[0], [*map(label_text, named)], count)
+
+    labels = np.full(len(rows), -1)
+    for row, place in each_label(data, table, rows, read, split=split):
+        labels[row] = place
+    return replace(rows, labels=labels)
 
 
 def place_of(value: str, names: Sequence[str], count: int) -> int:
@@ -66,13 +47,9 @@ def place_of(value: str, names: Sequence[str], count: int) -> int:
     for known in spellings:
         if label in known:
             return known.index(label)
-    raise ValueError(f"is {value!r:.60}: expected one of {' or '.join(map(some_of, spellings))}")
-
-
-def _has_no_0(cells: Sequence[Any]) -> bool:
-    """Return True if some labels of a file are numbers and none is 0."""
-    labels = set(map(canonical, cells))
-    return "0" not in labels and any(map(str.isdecimal, labels))
+    expected = " or ".join(map(some_of, spellings))
+    from_0 = "" if names else ": 0 is the first ending"
+    raise ValueError(f"is {value!r:.60}: expected one of {expected}{from_0}")
 
 
 def check_same_number(parts: Mapping[str, Rows]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config
-from multitask.data.label_forms import takes_sets
+from multitask.data.classes import takes_sets
 from multitask.data.tokenize import Split
 from multitask.tasks.label_reader import LabelReader, number_of
 from multitask.tasks.rows import Rows

@@ -59,13 +59,13 @@ def separators(tokenizer: Any) -> list[int]:
     return sorted({number for number in ids if number is not None})
 
 
-def id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> Iterator[tuple[bytes, ...]]:
-    """Yield each row's key: the sorted token ids of its ``texts`` texts.
+def encoded_keys(split: Split, special: Collection[int]) -> Iterator[tuple[bytes, ...]]:
+    """Yield each row's key: the sorted token ids of its texts.
 
     ``special`` are the ids around texts. A text that is read in windows has an entry per window.
     """
-    rows = np.arange(tokens.row_of[-1] + 1)
-    bare = replace(tokens, words=None, targets=None, spans=None, answers=None)
+    rows, texts = np.arange(len(split.rows)), len(split.rows.texts[0])
+    bare = replace(split.tokens, words=None, targets=None, spans=None, answers=None)
     for start in range(0, len(rows), AT_ONCE):
         yield from _id_keys(bare.take(rows[start : start + AT_ONCE]), texts, special)
 
@@ -89,11 +89,6 @@ def _id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> list[tuple
     repeats = [tokens.owners is not None or len(row) > texts for row in parts]
     parts = [list(set(row)) if twice else row for row, twice in zip(parts, repeats, strict=True)]
     return [tuple(sorted([*row, *[b""] * (texts - len(row))])) for row in parts]
-
-
-def encoded_keys(split: Split, special: Collection[int]) -> Iterator[tuple[bytes, ...]]:
-    """Yield ``id_keys`` of a split's rows."""
-    return id_keys(split.tokens, len(split.rows.texts[0]), special)
 
 
 def row_keys(split: Split, special: Collection[int]) -> Iterator[Key]:

@@ -3,24 +3,24 @@
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from multitask.config import Config
-from multitask.data.by_type import reading_of, shares_rows, split_rows
+from multitask.data.by_type import reading_of
 from multitask.data.chosen_endings import check_same_number
+from multitask.data.classes import check_names
 from multitask.data.inputs.base import input_of
-from multitask.data.load_rows import labelled_only, load_together
+from multitask.data.load_rows import labelled_only, load_together, split_rows
 from multitask.data.masking import Masking
 from multitask.data.overlap import Seen, encoded_keys, hashes, in_training, row_key, separators
-from multitask.data.readers.class_names import check_names
 from multitask.data.summary import describe_splits
 from multitask.data.texts import sample, unlabelled_rows
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
 from multitask.store.saved import SplitFacts
-from multitask.tasks.base import NoLabels
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -88,27 +88,20 @@ def tokenize_splits(
     tokenizer: Any,
 ) -> Data:
     """Tokenize what ``load_splits`` returned."""
-
-    def tokens_of(task: str, part: Rows, training: bool) -> Split:
-        return tokenized(
-            config,
-            task,
-            part,
-            reader=readers[task],
-            tokenizer=tokenizer,
-            training=training,
-            cache=default_cache() / "tokens",
-        )
-
+    made = partial(tokenized, config, tokenizer=tokenizer, cache=default_cache() / "tokens")
     splits = {
-        task: {name: tokens_of(task, part, name == "train") for name, part in parts.items()}
+        task: {
+            name: made(task, part, reader=readers[task], training=name == "train")
+            for name, part in parts.items()
+        }
         for task, parts in rows.items()
     }
     training = {}
     for host in streams(config):
         if host in shared:
-            tokens = tokens_of(host, next(iter(shared[host].values())), training=True).tokens
-            labels = {task: part.gold for task, part in shared[host].items()}
+            part = next(iter(shared[host].values()))
+            tokens = made(host, part, reader=readers[host], training=True).tokens
+            labels = {task: rows_of_task.gold for task, rows_of_task in shared[host].items()}
         else:
             train = splits[host]["train"]
             tokens, labels = train.tokens, {host: train.rows.gold}
@@ -169,28 +162,31 @@ def load_splits(
             check_names(config, task, reader)
     rows: SplitRows = {}
     together: SplitRows = {}
-    apart = [task for task, reader in readers.items() if not shares_rows(reader.task_type)]
-    for host, members in streams(config).items():
-        if host in apart:
-            continue
-        if len(members) > 1:
-            train = load_together(config, members, "train", readers)
+    # tasks that use the texts of others come last
+    hosts = sorted(
+        streams(config).items(), key=lambda pair: bool(config.tasks[pair[0]].data.texts_of)
+    )
+    for host, members in hosts:
+        reader, sources = readers[host], config.tasks[host].data.texts_of
+        if sources:
+            parts = {host: _texts_of(config, host, [rows[source] for source in sources], reader)}
         else:
-            train = {host: split_rows(config, host, "train", readers)}
-        parts = {
-            task: _train_parts(config, host, part, reader=readers[host], tokenizer=tokenizer)
-            for task, part in train.items()
-        }
+            if len(members) > 1:
+                train = load_together(config, members, "train", readers)
+            else:
+                train = {host: split_rows(config, host, "train", readers)}
+            parts = {
+                task: _train_parts(config, host, part, reader=reader, tokenizer=tokenizer)
+                for task, part in train.items()
+            }
         if len(members) > 1:
             together[host] = {task: parts[task]["train"] for task in members}
         for task in members:
             kind = readers[task].task_type
             rows[task] = {name: labelled_only(part, kind) for name, part in parts[task].items()}
-            rows[task] |= _scored_parts(config, task, readers)
-    for task in sorted(apart, key=lambda task: bool(config.tasks[task].data.texts_of)):
-        kind = readers[task].task_type
-        if not (config.tasks[task].only_scored and not isinstance(kind, NoLabels)):
-            rows[task] = _texts(config, task, rows, readers=readers, tokenizer=tokenizer)
+            # always dev: it is an error if the config does not give it
+            for name in dict.fromkeys(("dev", *config.tasks[task].data.scored)):
+                rows[task][name] = split_rows(config, task, name, readers)
     for task, entry in config.tasks.items():
         if entry.only_scored:
             names = entry.data.scored
@@ -200,37 +196,17 @@ def load_splits(
     return {task: rows[task] for task in config.tasks}, together
 
 
-def _scored_parts(config: Config, task: str, readers: Mapping[str, LabelReader]) -> dict[str, Rows]:
-    """Read ``dev``, and ``test`` if the task has one."""
-    # always dev: it is an error if the config does not give it
-    names = dict.fromkeys(("dev", *config.tasks[task].data.scored))
-    return {name: split_rows(config, task, name, readers) for name in names}
-
-
-def _texts(
-    config: Config,
-    task: str,
-    rows: Mapping[str, Mapping[str, Rows]],
-    *,
-    readers: Mapping[str, LabelReader],
-    tokenizer: Callable[[], Any],
+def _texts_of(
+    config: Config, task: str, sources: Sequence[Mapping[str, Rows]], reader: LabelReader
 ) -> dict[str, Rows]:
-    """Read the splits of a task that shares no rows; ``rows`` has the tasks read before."""
+    """Use the texts of other tasks, split as these are: their holdout is the holdout here too."""
     entry = config.tasks[task]
-    sources = entry.data.texts_of
-    if sources:  # split as the sources are, so that their holdout is the holdout here too
-        names = [name for name in ("train", "holdout") if name in rows[sources[0]]]
-        parts = {
-            name: unlabelled_rows(config, task, [rows[o][name] for o in sources], readers[task])
-            for name in names
-        }
-        parts["train"] = sample(parts["train"], entry.max_rows)
-        if "holdout" in parts:
-            parts["holdout"] = sample(parts["holdout"], entry.max_dev_rows)
-    else:
-        train = split_rows(config, task, "train", readers)
-        parts = _train_parts(config, task, train, reader=readers[task], tokenizer=tokenizer)
-    return parts | _scored_parts(config, task, readers)
+    sizes = {"train": entry.max_rows, "holdout": entry.max_dev_rows}
+    parts = {}
+    for name in (name for name in sizes if name in sources[0]):
+        rows = unlabelled_rows(config, task, [splits[name] for splits in sources], reader)
+        parts[name] = sample(rows, sizes[name])
+    return parts
 
 
 def _train_parts(

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from multitask.config import DataConfig
-from multitask.data.readers.lines import read_lines
-from multitask.data.readers.tables import read_table
+from multitask.data.readers.columns import read_table
+from multitask.data.readers.text_files import each_line
 from multitask.tasks.label_reader import number_of
 from multitask.tasks.rows import Rows
 from multitask.tasks.sts_names import YEARS
@@ -69,23 +69,27 @@ def read_pairs(file: Path, suite: str) -> Rows:
     The STS benchmark's ``sts-test.csv`` has no header and no quotes. It has at least seven columns,
     separated by tabs: the fifth is the score, the sixth and seventh are the texts.
     """
-    lines = [line.split("\t") for line in read_lines(file)]
-    header = lines[0] if lines else []
+    header = next(each_line(file), "").split("\t")
     names = next((names for names in HEADERS if set(names) <= set(header)), None)
     if names is not None:
         quoted = DataConfig(quoting="similarity" in names)
-        columns = read_table(file, "tsv", quoted)
+        columns = read_table(file, quoted, "tsv")
         first, second, scores = (columns[name] for name in names)
         pairs = list(zip(first, second, strict=True))
         return _rows(str(file), pairs, scores, suite, first_line=2)
-    for number, cells in enumerate(lines, 1):
-        if len(cells) < 7:
-            raise UserError(
-                f"{file}, line {number}: {len(cells)} columns: expected a header with sentence1, "
-                "sentence2 and score, or the seven columns of the STS benchmark"
-            )
+    form = "a header with sentence1, sentence2 and score, or the seven columns of the STS benchmark"
+    lines = _columns(file, 7, form)
     pairs = [(cells[5], cells[6]) for cells in lines]
     return _rows(str(file), pairs, [cells[4] for cells in lines], suite)
+
+
+def _columns(file: Path, least: int, form: str) -> list[list[str]]:
+    """Read the columns of a file with tabs. Raises UserError for a line with fewer of them."""
+    lines = [line.split("\t") for line in each_line(file)]
+    for number, cells in enumerate(lines, 1):
+        if len(cells) < least:
+            raise UserError(f"{file}, line {number}: {len(cells)} columns: expected {form}")
+    return lines
 
 
 def _folders(directory: Path, *names: str) -> list[Path]:
@@ -117,12 +121,9 @@ def _official(file: Path) -> Rows:
     gold = file.with_name(file.name.replace("STS.input.", "STS.gs."))
     if not gold.is_file():
         raise UserError(f"{file}: its scores are missing: no {gold.name} next to it")
-    lines, scores = [line.split("\t") for line in read_lines(file)], read_lines(gold)
+    lines, scores = _columns(file, 2, "two texts with a tab between"), [*each_line(gold)]
     if len(lines) != len(scores):
         raise UserError(f"{gold}: {len(scores)} scores for the {len(lines)} pairs of {file.name}")
-    for number, cells in enumerate(lines, 1):
-        if len(cells) < 2:
-            raise UserError(f"{file}, line {number}: expected two texts with a tab between")
     return _rows(str(gold), [(cells[0], cells[1]) for cells in lines], scores, file.parent.name)
 
 

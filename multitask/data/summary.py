@@ -10,7 +10,7 @@ from multitask.config import Config
 from multitask.config.config import seen_corpora
 from multitask.config.registry import head_type
 from multitask.data.by_type import reading_of
-from multitask.data.label_forms import takes_sets
+from multitask.data.classes import takes_sets
 from multitask.data.overlap import Seen, hashes, row_key
 from multitask.data.tokenize import Split
 from multitask.store.saved import SplitFacts
@@ -58,46 +58,50 @@ def describe_splits(
 def data_warnings(
     config: Config, data: Mapping[str, Mapping[str, SplitFacts]], trained: Collection[str]
 ) -> list[str]:
-    warnings = []
-    seen = seen_corpora(config)
-    named = [stage.tasks for stage in config.stages or [] if stage.tasks]
-    for task, parts in data.items():
-        entry, lines = config.tasks[task], []
-        limit = entry.max_length
-        if entry.data.labels is None:
-            for names in alike(parts["train"].label_counts if "train" in parts else ()):
-                lines.append(
-                    f"{' and '.join(told_apart(names))} are different labels: give them one name "
-                    "in `data.labels` if they mean the same"
-                )
-        if entry.data.corpus in seen:
-            lines.append(
-                f"{config.encoder.name} has seen {entry.data.corpus}: {seen[entry.data.corpus]}"
-            )
-        for split, part in parts.items():
-            if part.in_train:
-                lines.append(f"{part.in_train} of {part.rows} {split} rows are in train")
-            if part.in_other_train:
-                others = f"other tasks: {', '.join(part.other_train)}"
-                many = f"{part.in_other_train} of {part.rows} {split} rows"
-                lines.append(f"{many} are in train of {others}")
-            if part.unlabelled_dropped:
-                dropped = f"{part.unlabelled_dropped} {split} rows without a label dropped"
-                sets = takes_sets(head_type(entry.head.name)) and "" in entry.data.unlabelled
+    """Return a line for each thing in the data that may surprise, given each split's counts."""
+    return [
+        f"{task}: {line}"
+        for task, parts in data.items()
+        for line in _warnings_of_task(config, task, parts, trained)
+    ]
+
+
+def _warnings_of_task(
+    config: Config, task: str, parts: Mapping[str, SplitFacts], trained: Collection[str]
+) -> Iterator[str]:
+    entry, kind, seen = (
+        config.tasks[task],
+        head_type(config.tasks[task].head.name),
+        seen_corpora(config),
+    )
+    if entry.data.labels is None and "train" in parts:
+        for names in alike(parts["train"].label_counts):
+            what = f"{' and '.join(told_apart(names))} are different labels"
+            yield f"{what}: give them one name in `data.labels` if they mean the same"
+    if entry.data.corpus in seen:
+        yield f"{config.encoder.name} has seen {entry.data.corpus}: {seen[entry.data.corpus]}"
+    for split, part in parts.items():
+        if part.in_train:
+            yield f"{part.in_train} of {part.rows} {split} rows are in train"
+        if part.in_other_train:
+            many = f"{part.in_other_train} of {part.rows} {split} rows"
+            yield f"{many} are in train of other tasks: {', '.join(part.other_train)}"
+        if part.unlabelled_dropped:
+            advice = ""
+            if takes_sets(kind) and "" in entry.data.unlabelled:
                 others = json.dumps([v for v in entry.data.unlabelled if v], ensure_ascii=False)
-                advice = f"if an empty cell means 'no class', set `data.unlabelled: {others}`"
-                lines.append(f"{dropped}: {advice}" if sets else dropped)
-            if part.empty_texts:
-                lines.append(f"{part.empty_texts} {split} rows with an empty text")
-            if (share := part.truncated_share) >= 0.01:
-                lines.append(f"{share:.1%} of {split} inputs truncated at {limit} tokens")
-            lines += unread(part, split, head_type(entry.head.name))
-        if task not in trained and not entry.only_scored:
-            left_out = named and not any(task in tasks for tasks in named)
-            why = "in no stage" if left_out else "nothing to train (frozen encoder, no parameters)"
-            lines.append(f"{why}: only evaluated")
-        warnings += [f"{task}: {line}" for line in lines]
-    return warnings
+                advice = f": if an empty cell means 'no class', set `data.unlabelled: {others}`"
+            yield f"{part.unlabelled_dropped} {split} rows without a label dropped{advice}"
+        if part.empty_texts:
+            yield f"{part.empty_texts} {split} rows with an empty text"
+        if (share := part.truncated_share) >= 0.01:
+            yield f"{share:.1%} of {split} inputs truncated at {entry.max_length} tokens"
+        yield from unread(part, split, kind)
+    if task not in trained and not entry.only_scored:
+        named = [stage.tasks for stage in config.stages or [] if stage.tasks]
+        left_out = named and not any(task in tasks for tasks in named)
+        why = "in no stage" if left_out else "nothing to train (frozen encoder, no parameters)"
+        yield f"{why}: only evaluated"
 
 
 def unread(part: SplitFacts, split: str, kind: TaskType) -> Iterator[str]:

@@ -1,8 +1,7 @@
 """Rows of sequence tagging: words with one tag each, and the tokens of the words."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -12,18 +11,9 @@ import numpy as np
 
 from multitask.config import Config, DataConfig, TaskConfig
 from multitask.data.inputs.base import Input, input_of
-from multitask.data.load_rows import (
-    hidden_label,
-    ids_if_any,
-    listed,
-    rows_of,
-    texts_from_file,
-    without,
-)
-from multitask.data.readers.class_names import check_names
-from multitask.data.readers.columns import column_of, read_columns
-from multitask.data.readers.places import place_of
-from multitask.data.readers.tables import table_of
+from multitask.data.labels import each_label
+from multitask.data.readers.columns import Table
+from multitask.data.texts import listed, rows_of, table_of_file, texts_from_file
 from multitask.data.tokenize import Tokens
 from multitask.tasks.label_reader import LabelReader, canonical
 from multitask.tasks.list_cells import list_in
@@ -36,56 +26,45 @@ SHOWN = 10  # rows that a message lists
 REPAIRED = f"`tag_scheme: {REPAIR}`, which changes and counts the tags that break the scheme"
 
 
-def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
-    """Read a split of tagged words; drop and count rows without tags.
+def tagged_rows(
+    config: Config, task: str, table: Table, rows: Rows, *, split: str, reader: LabelReader
+) -> Rows:
+    """Add the tags of each row's words.
 
-    ``labels`` has the tag ids, int64 [N, longest], with -1 after a row's last word. A test split
-    may have no tags. Raises UserError with file and row if the words are not a list, the list is
-    empty, the numbers of words and tags differ, a tag is unknown, or the tags break the scheme and
-    are not to be repaired.
+    ``labels`` has the tag ids, int64 [N, longest], with -1 after a row's last word, and -1 alone
+    without tags. Raises UserError with file and row if the numbers of words and tags differ, a tag
+    is unknown, or the tags break the scheme and are not to be repaired.
     """
-    rows = _read(config, task, split, reader)
-    if rows.labels is None:
-        return rows
-    missing = rows.labels[:, 0] < 0
-    if split == "test" and missing.any():
-        return replace(rows, labels=None)  # a test split to predict
-    if config.tasks[task].data.tag_scheme == REPAIR:
-        rows = _repaired(config, task, rows, reader)
-    else:
-        _check_scheme(config, task, split, rows=rows, reader=reader)
-    return without(missing, rows, "tags")
+    data, words = config.tasks[task].data, rows.words or []
+    skip = set(map(canonical, data.unlabelled))
 
-
-def _read(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
-    """Read words and tags; rows without tags have -1 alone, a table without tags no labels."""
-    data = config.tasks[task].data
-    columns, source = read_columns(config, task, split)
-    rows = _with_words(data, columns, source)
-    if split == "test" and data.label not in columns:
-        return rows
-    check_names(config, task, reader, [split])
-    words = rows.words or []
-    labels = np.full((len(rows), max(map(len, words))), -1, dtype=np.int64)
-    for i, cell in enumerate(column_of(columns, data, "label", source)):
-        where = f"{place_of(columns, i, source)} (id {rows.ids[i]})"
-        try:
-            tags = _tags_in(cell, len(words[i]), data, reader)
-        except ValueError as error:
-            hint = hidden_label(data, cell, split)
-            raise UserError(f"{where}: {data.label} {error}{hint}") from None
-        if tags is None:
-            continue
-        if len(tags) != len(words[i]):
-            raise UserError(f"{where}: {len(words[i])} words, but {len(tags)} tags")
-        for place, (word, tag) in enumerate(zip(words[i], tags, strict=True)):
+    def read(cell: Any, row: int) -> list[float] | None:
+        values = reader.task_type.values_in(cell, skip, "")
+        if values is None:
+            return None
+        tags, count = [*values], len(words[row])
+        while len(tags) > count and canonical(tags[-1]) == canonical(data.padding_label):
+            tags.pop()
+        if len(tags) != count:
+            raise ValueError(f"has {len(tags)} tags for {count} words")
+        ids = []
+        for word, tag in zip(words[row], tags, strict=True):
             try:
-                labels[i, place] = reader.read(tag)
+                ids.append(reader.read(tag))
             except ValueError as error:
-                message = f"the tag of {word!r} is {tag!r:.60}: {error}"
-                hint = hidden_label(data, tags, split)
-                raise UserError(f"{where}: {message}{hint}") from None
-    return replace(rows, labels=labels)
+                raise ValueError(f"of {word!r} is {tag!r:.60}: {error}") from None
+        return ids
+
+    labels = np.full((len(rows), max(map(len, words))), -1, dtype=np.int64)
+    for row, ids in each_label(data, table, rows, read, split=split):
+        labels[row, : len(ids)] = ids
+    if split == "test" and (labels[:, 0] < 0).any():
+        return rows  # a test split to predict
+    rows = replace(rows, labels=labels)
+    if data.tag_scheme == REPAIR:
+        return _repaired(config, task, rows, reader)
+    _check_scheme(config, task, rows, reader)
+    return rows
 
 
 def _repaired(config: Config, task: str, rows: Rows, reader: LabelReader) -> Rows:
@@ -114,15 +93,12 @@ def _row_numbers(rows: np.ndarray) -> str:
     return f"rows {shown}" + ", ..." * (len(rows) > SHOWN)
 
 
-def _check_scheme(
-    config: Config, task: str, split: str, *, rows: Rows, reader: LabelReader
-) -> None:
+def _check_scheme(config: Config, task: str, rows: Rows, reader: LabelReader) -> None:
     """Raise UserError if ``data.tag_scheme`` cannot produce the tags of a split.
 
-    A few broken rows are only a warning if no other scheme fits better.
+    A few broken rows are only a warning if no other scheme fits all rows.
     """
-    scheme = reader.scheme
-    places = breaks(rows.gold, reader.names, scheme)
+    places = breaks(rows.gold, reader.names, reader.scheme)
     broken = np.flatnonzero(places.any(axis=1))
     if not len(broken):
         return
@@ -130,56 +106,17 @@ def _check_scheme(
     tags = [reader.names[tag] for tag in rows.gold[first] if tag >= 0]
     shown = " ".join(tags[max(0, place - 2) : place + 2])
     count = f"{len(broken):,} of {len(rows):,} rows, such as row {first + 1} (id {rows.ids[first]})"
-    what = f"{rows.source}: {scheme} cannot produce the tags of {count}: {shown}."
-    every = [rows.gold, *_labels_of_other_splits(config, task, split, reader)]
-    counts = {
-        name: sum(int(breaks(labels, reader.names, name).any(axis=1).sum()) for labels in every)
-        for name in SCHEMES
-    }
-    best = [name for name in SCHEMES if counts[name] == min(counts.values())]
-    advice = " or ".join(f"`tag_scheme: {name}`" for name in best)
-    if counts[best[0]] == 0:
-        message = f"{what} All tags of the task fit {' and '.join(best)}: set {advice}"
-    elif scheme not in best:
-        left = f"{counts[best[0]]:,} rows: set {advice}, and mend those rows, or set {REPAIRED}"
-        message = f"{what} No scheme fits all tags; {' and '.join(best)} fits all but {left}"
-    else:
-        with_entities = (rows.gold >= 0) & (rows.gold != reader.names.index(OUTSIDE))
-        if len(broken) <= FEW * with_entities.any(axis=1).sum():
-            left = f"mark no entity ({_row_numbers(broken)})"
-            warn(f"{what} Tags that break the scheme {left}: set {REPAIRED}")
-            return
-        rest = f"mend these rows, leave them out, or set {REPAIRED}: {_row_numbers(broken)}"
-        message = f"{what} No scheme fits all tags: {rest}"
-    raise config.error(("tasks", task, "data", "tag_scheme"), message)
-
-
-def _labels_of_other_splits(
-    config: Config, task: str, split: str, reader: LabelReader
-) -> Iterator[np.ndarray]:
-    """Yield the labels of each other split that can be read."""
-    data = config.tasks[task].data
-    names = {"train": data.train, "dev": data.dev or data.dev_share, "test": data.test}
-    for other, source in names.items():
-        with suppress(UserError):
-            if (
-                source
-                and other != split
-                and (rows := _read(config, task, other, reader)).labels is not None
-            ):
-                yield rows.labels
-
-
-def _tags_in(cell: Any, words: int, data: DataConfig, reader: LabelReader) -> list[str] | None:
-    """Read the tags in a cell, without the padding after the last word; None if it has none.
-
-    Raises ValueError for anything else.
-    """
-    values = reader.task_type.values_in(cell, set(map(canonical, data.unlabelled)), "")
-    tags = None if values is None else list(values)
-    while tags and len(tags) > words and canonical(tags[-1]) == canonical(data.padding_label):
-        tags.pop()
-    return tags
+    what = f"{rows.source}: {reader.scheme} cannot produce the tags of {count}: {shown}."
+    fitting = [s for s in SCHEMES if not breaks(rows.gold, reader.names, s).any()]
+    if fitting:
+        advice = " or ".join(f"`tag_scheme: {scheme}`" for scheme in fitting)
+        message = f"{what} All tags fit {' and '.join(fitting)}: set {advice}"
+        raise config.error(("tasks", task, "data", "tag_scheme"), message)
+    with_entities = (rows.gold >= 0) & (rows.gold != reader.names.index(OUTSIDE))
+    what += f" Mend the rows, or set {REPAIRED}: {_row_numbers(broken)}"
+    if len(broken) > FEW * with_entities.any(axis=1).sum():
+        raise config.error(("tasks", task, "data", "tag_scheme"), what)
+    warn(f"{what}. Until then these tags mark no entity")
 
 
 def words_from_file(task: TaskConfig, file: Path) -> Rows:
@@ -191,8 +128,7 @@ def words_from_file(task: TaskConfig, file: Path) -> Rows:
     if file.suffix.lower() == ".txt":
         read, form = texts_from_file(task, file), input_of(task)
         return words_rows([text for (text,) in read.texts], form, str(file))
-    columns = table_of(task.data, file)
-    return _with_words(ids_if_any(task.data, columns), columns, str(file))
+    return rows_of_words(*table_of_file(task.data, file))
 
 
 def words_rows(texts: Iterable[str | Sequence[str]], form: Input, source: str) -> Rows:
@@ -201,7 +137,7 @@ def words_rows(texts: Iterable[str | Sequence[str]], form: Input, source: str) -
     ``form`` is always a single text. Raises UserError for anything else.
     """
     words = [_listed(sentence) for sentence in listed(texts, "sentences", source)]
-    return _with_words(DataConfig(text="words"), {"words": words}, source)
+    return rows_of_words(DataConfig(text="words"), Table({"words": words}, source))
 
 
 def _listed(words: Any) -> Any:
@@ -211,24 +147,24 @@ def _listed(words: Any) -> Any:
     return words if unfit else [*words]
 
 
-def _with_words(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
+def rows_of_words(data: DataConfig, table: Table) -> Rows:
     """Convert a table to rows with words; the text is the words joined by spaces."""
     words = []
-    for number, value in enumerate(column_of(columns, data, "text", source)):
-        where = place_of(columns, number, source)
+    for row, cell in enumerate(table.column(data.text, "text")):
         try:
-            row = list_in(value) if isinstance(value, str) else value
+            listed_words: Any = list_in(cell) if isinstance(cell, str) else cell
+            fits = isinstance(listed_words, list)
+            if not (fits and all(isinstance(word, str) for word in listed_words)):
+                shown = " ".join(repr(cell).split())
+                raise ValueError(f"is {shown:.60}: expected a list of words")
+            if not listed_words:
+                raise ValueError("is an empty list: leave the row out")
         except ValueError as error:
-            raise UserError(f"{where}: {data.text} {error}") from None
-        if not isinstance(row, list) or not all(isinstance(word, str) for word in row):
-            shown = " ".join(repr(value).split())
-            raise UserError(f"{where}: {data.text} is {shown:.60}: expected a list of words")
-        if not row:
-            raise UserError(f"{where}: {data.text} is an empty list: leave the row out")
-        words.append(tuple(row))
-    joined = copy(columns)  # it knows the places of the rows
+            raise UserError(f"{table.place(row)}: {data.text} {error}") from None
+        words.append(tuple(listed_words))
+    joined = copy(table)  # it knows the places of the rows
     joined[data.text] = [" ".join(row) for row in words]
-    return replace(rows_of(data, joined, source), words=words)
+    return replace(rows_of(data, joined), words=words)
 
 
 def placed_tags(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:

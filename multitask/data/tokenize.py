@@ -16,13 +16,9 @@ from typing import Any
 import numpy as np
 
 from multitask.data.inputs.base import Sides, Texts, together
-from multitask.data.windows import overlapping
-from multitask.store.files import DAY, remove_scraps
-from multitask.store.tensor_files import SafetensorError, has_checksum, write_with_checksum
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, reason_of, without_panic
 from multitask.utils.heartbeat import working
-from multitask.utils.limits import CACHE_BYTES, HEADER_BYTES
 from multitask.utils.paths import expand_home
 
 # rows that the tokenizer gets at a time: its answer has about 10 KiB for each sequence
@@ -246,8 +242,10 @@ def _tokenize(
     with working(f"tokenizing {rows.source}", len(rows)) as work:
         for work.done, sides in _batches(rows, arrange, tokenizer):
             for number, side in enumerate(sides):
-                pairs = _has_pairs(side)
+                if len({*map(len, side)}) > 1:
+                    raise UserError("the input joins the texts of some rows and not of others")
                 texts = [[*column] for column in zip(*side, strict=True)]
+                pairs = len(texts) == 2
                 # of two texts the longest is cut first
                 cut: dict[str, bool | int | str] = {"truncation": True, "max_length": max_length}
                 if "characters" in also and pairs:
@@ -255,7 +253,7 @@ def _tokenize(
                     _check_first_texts(rows, work.done, texts[0], tokenizer, **limits)
                     cut["truncation"] = "only_second"
                     if stride is not None:
-                        cut |= overlapping(stride)
+                        cut |= {"stride": stride, "return_overflowing_tokens": True}
                 # set here: padding and truncation that the tokenizer has saved have no effect
                 part = _arrays(_encoded(rows, tokenizer, *texts, **cut), also, pairs)
                 part["owners"] += work.done
@@ -266,7 +264,12 @@ def _tokenize(
         joined = bytearray().join(flat.pop(name).values())
         arrays[name] = np.frombuffer(joined, array.dtype).reshape(-1, *array.shape[1:])
     lengths, owners = arrays.pop("lengths"), arrays.pop("owners")
-    _check_lengths(rows, lengths, owners)
+    if not lengths.all():
+        row = owners[int(lengths.argmin())]
+        raise UserError(
+            f"{rows.source}, row {row + 1} (id {rows.ids[row]}): a text without tokens, and the "
+            "tokenizer adds none such as [CLS]: leave the row out, or take another encoder"
+        )
     arrays["offsets"] = np.concatenate([[0], np.cumsum(lengths)])
     if stride is not None:
         arrays["owners"] = owners
@@ -281,14 +284,6 @@ def pair_of(texts: Texts, tokenizer: Any) -> Texts:
     alone, pair = (tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
     between = (tokenizer.sep_token or "") * (pair - alone) or " "
     return (texts[0], between.join(texts[1:]))
-
-
-def _has_pairs(side: list[Texts]) -> bool:
-    """Return True if the sequences of a side have two texts. UserError if only some have."""
-    counts = {len(texts) for texts in side}
-    if len(counts) > 1:
-        raise UserError("the input joins the texts of some rows and not of others")
-    return counts == {2}
 
 
 def _arrays(encoded: Any, also: list[str], pairs: bool) -> dict[str, np.ndarray]:
@@ -328,16 +323,6 @@ def _encoded(rows: Rows, tokenizer: Any, *texts: list[str], **options: Any) -> A
     except Exception as error:  # the library raises `Exception`
         message = f"the tokenizer of the encoder fails: {reason_of(error)}: take another encoder"
         raise UserError(f"{rows.source}: {message}") from error
-
-
-def _check_lengths(rows: Rows, lengths: np.ndarray, owners: Sequence[int] | np.ndarray) -> None:
-    """Raise UserError if a sequence has no token; ``owners`` has each sequence's row."""
-    if not lengths.all():
-        row = owners[int(lengths.argmin())]
-        raise UserError(
-            f"{rows.source}, row {row + 1} (id {rows.ids[row]}): a text without tokens, and the "
-            "tokenizer adds none such as [CLS]: leave the row out, or take another encoder"
-        )
 
 
 def _check_first_texts(
@@ -391,7 +376,7 @@ def _read(file: Path | None, names: set[str]) -> dict[str, np.ndarray] | None:
     from safetensors.numpy import load_file
 
     try:
-        if file is None or not file.is_file() or file.stat().st_size > CACHE_BYTES:
+        if file is None or not file.is_file():
             return None
         arrays = load_file(file) if has_checksum(file) else {}
     except (OSError, SafetensorError):
@@ -402,8 +387,6 @@ def _read(file: Path | None, names: set[str]) -> dict[str, np.ndarray] | None:
 def _write(file: Path, arrays: dict[str, np.ndarray]) -> None:
     from safetensors.numpy import save_file
 
-    if sum(array.nbytes for array in arrays.values()) + HEADER_BYTES > CACHE_BYTES:
-        return  # it would not be read
     with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
         file.parent.mkdir(parents=True, exist_ok=True)
         remove_scraps(file.parent, seconds=DAY)

@@ -14,8 +14,8 @@ from pathlib import Path
 from multitask.config import Config
 from multitask.config.registry import task_type
 from multitask.data.by_type import reading_of
+from multitask.data.classes import label_reader
 from multitask.data.inputs.base import input_of
-from multitask.data.load_rows import label_reader
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions

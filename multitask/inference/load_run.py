@@ -19,11 +19,13 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.config.read_config import listed_overrides
-from multitask.data.by_type import reading_of, split_rows
+from multitask.data.by_type import reading_of
+from multitask.data.classes import label_readers
 from multitask.data.inputs.base import input_of
 from multitask.data.inputs.single import Single
-from multitask.data.load_rows import as_list, label_readers, rows_of_texts
+from multitask.data.load_rows import split_rows
 from multitask.data.splits import masked_split, tokenized
+from multitask.data.texts import as_list, rows_of_texts
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
 from multitask.inference.scoring import Scorer, Scores, task_maskings
 from multitask.models.build import assemble

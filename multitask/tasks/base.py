@@ -131,8 +131,9 @@ class TaskType:
         return np.full(count, -1, dtype=np.int64)
 
     def missing(self, labels: Array) -> Array:
-        """Return bool [N]: True for rows without a label, all False if reading them drops those."""
-        return np.zeros(len(labels), dtype=bool)
+        """Return bool [N]: True for rows whose first label is -1 or NaN (``unread``)."""
+        first = labels[:, 0] if labels.ndim > 1 else labels
+        return np.isnan(first) if first.dtype.kind == "f" else first < 0
 
     def label_counts(self, rows: Rows, reader: LabelReader) -> dict[str, int]:
         """Count the rows, or tagged words, of each class by its name; the rows have labels."""
@@ -235,10 +236,6 @@ class RowLabels(TaskType):
     """A label per row: the scores of a row are averaged over runs, its vectors train a probe."""
 
     one_value = True
-
-    def missing(self, labels: Array) -> Array:
-        """Return bool [N]: True for rows without a label, as marked by ``unread``."""
-        raise NotImplementedError
 
 
 class WordLabels(TaskType):

@@ -34,9 +34,6 @@ class Binary(RowLabels):
         if len(names) != 2:
             raise UserError(f"the head takes 2 classes, not {len(names)}")
 
-    def missing(self, labels: Array) -> Array:
-        return labels < 0
-
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         labels, predictions, scores = columns
         counts = confusions(labels, predictions, 2, rows)

@@ -34,9 +34,6 @@ class Classification(RowLabels):
     figure_shows = "Confusion matrix of {task} on dev"
     described_by = "labels"
 
-    def missing(self, labels: Array) -> Array:
-        return labels < 0
-
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         return class_values(columns, rows, names)
 

@@ -7,7 +7,6 @@ if a config reads 0 and 1 in another order. No torch, no config.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from multitask.utils.errors import UserError
@@ -22,37 +21,25 @@ NLI = ("entailment", "neutral", "contradiction")
 NUMBERS = ("0", "1")
 
 
-@dataclass(frozen=True)
-class GlueFile:
-    """A file of the server.
-
-    Attributes:
-        rows: number of test rows.
-        labels: the labels; none for the numbers of STS-B.
-    """
-
-    rows: int
-    labels: tuple[str, ...]
-
-
-FILES = {
-    "CoLA": GlueFile(1063, NUMBERS),
-    "SST-2": GlueFile(1821, NUMBERS),
-    "MRPC": GlueFile(1725, NUMBERS),
-    "QQP": GlueFile(390965, NUMBERS),
-    "STS-B": GlueFile(1379, ()),
-    "MNLI-m": GlueFile(9796, NLI),
-    "MNLI-mm": GlueFile(9847, NLI),
-    "QNLI": GlueFile(5463, ENTAILMENT),
-    "RTE": GlueFile(3000, ENTAILMENT),
-    "WNLI": GlueFile(146, NUMBERS),
-    "AX": GlueFile(1104, NLI),
+# the files of the server: number of test rows, labels (none for the numbers of STS-B)
+FILES: dict[str, tuple[int, tuple[str, ...]]] = {
+    "CoLA": (1063, NUMBERS),
+    "SST-2": (1821, NUMBERS),
+    "MRPC": (1725, NUMBERS),
+    "QQP": (390965, NUMBERS),
+    "STS-B": (1379, ()),
+    "MNLI-m": (9796, NLI),
+    "MNLI-mm": (9847, NLI),
+    "QNLI": (5463, ENTAILMENT),
+    "RTE": (3000, ENTAILMENT),
+    "WNLI": (146, NUMBERS),
+    "AX": (1104, NLI),
 }
 
 
 def check_labels(name: str, reader: "LabelReader") -> None:
     """Raise UserError if the labels of a task do not fit the file ``name``."""
-    wanted = FILES[name].labels
+    wanted = FILES[name][1]
     if not wanted:
         numbers = reader.task_type.described_by == "label_range"
         if not numbers or reader.low != 0 or reader.high > 5:
@@ -77,8 +64,8 @@ def check_index(name: str, ids: Sequence[str]) -> str | None:
         raise UserError(f"{name}.tsv needs the rows' index, and a test row has the id {wrong!r}")
     if sorted(map(int, ids)) != list(range(len(ids))):
         raise UserError(f"{name}.tsv needs every test row once, with the index 0 to {len(ids) - 1}")
-    if len(ids) != FILES[name].rows:
-        return f"{name}.tsv: {len(ids):,} test rows, and the server wants {FILES[name].rows:,}"
+    if len(ids) != FILES[name][0]:
+        return f"{name}.tsv: {len(ids):,} test rows, and the server wants {FILES[name][0]:,}"
     return None
 
 
@@ -97,7 +84,7 @@ def submission(
         UserError: see ``check_index``.
     """
     check_index(name, ids)
-    labels = FILES[name].labels
+    labels = FILES[name][1]
     if not labels:
         values = [f"{number:.5f}" for number in predictions.clip(0, 5)]
     elif labels == NUMBERS:

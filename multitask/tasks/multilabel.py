@@ -46,8 +46,7 @@ class MultiLabel(RowLabels):
                 raise ValueError(f"is {cell!r:.60}: expected a list of labels")
             return [label_text(value) for value in cell]
         parts = [part.strip() for part in text.split(separator) if part.strip()]
-        torn = "[" in text or any(part.count("(") != part.count(")") for part in parts)
-        if CALL.match(text) and torn:
+        if CALL.match(text) and any(part.count("(") != part.count(")") for part in parts):
             raise ValueError(f"is {text!r:.60}: expected a list such as [2, 6] or ['a', 'b']")
         return parts
 
@@ -62,9 +61,6 @@ class MultiLabel(RowLabels):
 
     def unread(self, count: int, reader: LabelReader) -> Array:
         return np.full((count, len(reader.names)), np.nan)
-
-    def missing(self, labels: Array) -> Array:
-        return np.asarray(np.isnan(labels).any(axis=1))
 
     def label_counts(self, rows: Rows, reader: LabelReader) -> dict[str, int]:
         counts = np.nansum(rows.gold, axis=0).astype(int).tolist()

@@ -26,9 +26,6 @@ class MultipleChoice(RowLabels):
     pipeline = "multiple-choice"
     shown_texts = ("context",)  # ``mistake`` has the endings that matter
 
-    def missing(self, labels: Array) -> Array:
-        return np.zeros(len(labels), dtype=bool)
-
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         return class_values(columns, rows, names)
 

@@ -14,15 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import (
-    Answer,
-    Array,
-    Columns,
-    Mistake,
-    Record,
-    WordLabels,
-    divide,
-)
+from multitask.tasks.base import Answer, Array, Columns, Mistake, Record, WordLabels, divide
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 

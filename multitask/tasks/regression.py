@@ -36,9 +36,6 @@ class Regression(RowLabels):
     def unread(self, count: int, reader: LabelReader) -> Array:
         return np.full(count, np.nan)
 
-    def missing(self, labels: Array) -> Array:
-        return np.isnan(labels)
-
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         sides = [np.asarray(side, dtype=np.float64)[rows] for side in columns[:2]]
         return {name: _value(name, *sides) for name in names}

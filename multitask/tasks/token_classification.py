@@ -11,15 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import (
-    Answer,
-    Array,
-    Columns,
-    Mistake,
-    Record,
-    WordLabels,
-    divide,
-)
+from multitask.tasks.base import Answer, Array, Columns, Mistake, Record, WordLabels, divide
 from multitask.tasks.label_reader import LabelReader, canonical, is_missing, label_text
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.rows import Rows
@@ -60,16 +52,15 @@ class TokenClassification(WordLabels):
     def check_classes(self, names: Sequence[str], scheme: str) -> None:
         """Raise UserError if a tag does not fit the scheme, or the tag for no entity is missing."""
         import_seqeval()  # an error before the training if it is missing
-        shown = f"{OUTSIDE}, {', '.join(f'{letter}-TYPE' for letter in SCHEMES[scheme])}"
-        for name in names:
-            if not _fits(name, scheme):
-                possible = [s for s in SCHEMES if all(_fits(tag, s) for tag in names)]
-                fewest = min((len(SCHEMES[s]) for s in possible), default=0)
-                others = [f"`tag_scheme: {s}`" for s in possible if len(SCHEMES[s]) == fewest]
-                raise UserError(
-                    f"{name!r} is no tag of {scheme} ({shown}): name the tags in `labels`, such as "
-                    "{0: O, 1: B-PER, 2: I-PER}" + f", or set {' or '.join(others)}" * bool(others)
-                )
+        wrong = next((name for name in names if not _fits(name, scheme)), None)
+        if wrong is not None:
+            letters = ", ".join(f"{letter}-TYPE" for letter in SCHEMES[scheme])
+            others = [s for s in SCHEMES if all(_fits(name, s) for name in names)]
+            advice = f", or set `tag_scheme: {others[0]}`" if others else ""
+            raise UserError(
+                f"{wrong!r} is no tag of {scheme} ({OUTSIDE}, {letters}): name the tags in "
+                "`labels`, such as {0: O, 1: B-PER, 2: I-PER}" + advice
+            )
         if OUTSIDE not in names:
             raise UserError(f"the tags lack {OUTSIDE}, for words in no entity")
 
@@ -206,27 +197,18 @@ def breaks(labels: Array, names: Sequence[str], scheme: str) -> Array:
         bool [N, longest + 1]: place j is between the words j - 1 and j.
     """
     tags = [name.partition("-")[::2] for name in (*names, OUTSIDE)]  # -1 is the last one
-    letters = sorted({letter for letter, _ in tags})
-    letter_of = np.array([letters.index(letter) for letter, _ in tags])
-    kinds = sorted({kind for _, kind in tags})
-    kind_of = np.array([kinds.index(kind) for _, kind in tags])
     rules = {OUTSIDE: ("", ""), **SCHEMES[scheme]}
 
-    def impossible(same_type: bool, left: str, right: str) -> bool:
-        if left not in rules or right not in rules:
+    def impossible(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
+        if left[0] not in rules or right[0] not in rules:
             return True
-        before, after = rules[right][0], rules[left][1]
-        fits_left = not before or (same_type and left in before)
-        return not (fits_left and (not after or (same_type and right in after)))
+        before, after = rules[right[0]][0], rules[left[0]][1]
+        fits = (not before or left[0] in before) and (not after or right[0] in after)
+        return not fits or (left[1] != right[1] and bool(before or after))
 
-    pairs = [[(left, right) for right in letters] for left in letters]
-    table = np.array(
-        [[[impossible(s, *pair) for pair in row] for row in pairs] for s in (False, True)]
-    )
+    table = np.array([[impossible(left, right) for right in tags] for left in tags])
     padded = np.pad(labels, ((0, 0), (1, 1)), constant_values=-1)
-    left, right = padded[:, :-1], padded[:, 1:]
-    same_type = (kind_of[left] == kind_of[right]).astype(int)
-    marked: Array = table[same_type, letter_of[left], letter_of[right]]
+    marked: Array = table[padded[:, :-1], padded[:, 1:]]
     return marked
 
 

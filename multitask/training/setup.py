@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 
 from multitask.config import Config
+from multitask.data.classes import label_readers
 from multitask.data.dataloader import MultiTaskLoader, TrainRows, train_loaders
 from multitask.data.label_shift import label_warnings, padding_warnings
-from multitask.data.load_rows import label_readers
 from multitask.data.splits import Data, load_splits, tokenize_splits
 from multitask.data.summary import data_warnings, glue_remarks
 from multitask.inference.scoring import Scorer, task_maskings

@@ -25,7 +25,6 @@ LARGEST_NUMBER = 10**12  # a number of a config; the seed may be larger
 LAYERS = 1_000  # layers of an encoder, or in an option of a method
 SIZE = 10**7  # a width, a vocabulary or another size, of an encoder or in an option of a method
 LABELS = 100_000  # labels of an encoder's classifier: transformers names each, used or not
-CACHE_BYTES = 2**32  # bytes of a file of the token cache
 JSON_BYTES = 2**20  # bytes of a small JSON file, such as config.json of an encoder
 HEADER_BYTES = 2**23  # the header of a safetensors file: names and shapes
 MOST_DROPOUT = 0.95  # dropout divides by 1 - dropout, so 1 is not possible

@@ -6,7 +6,8 @@ import pytest
 
 from multitask.api.read_source import read_source
 from multitask.config import load_config
-from multitask.data.load_rows import label_readers, load_rows
+from multitask.data.classes import label_readers
+from multitask.data.load_rows import load_rows
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
@@ -28,7 +29,7 @@ def test_rows_are_files_next_to_the_run(tmp_path):
     config = read_source(FILE, [f"output_dir={tmp_path / 'runs' / 'a'}"], ROWS)
     (saved,) = (tmp_path / "runs" / "rows").iterdir()
     data = config.tasks["sst"].data
-    assert data.train == str(saved) and data.format == "auto"
+    assert data.train == str(saved)
     assert data.dev == "ids-sst-dev.csv"
     assert config.tasks["qqp"] == load_config(FILE).tasks["qqp"]
 

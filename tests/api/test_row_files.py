@@ -8,9 +8,12 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from multitask.api.row_files import SPLITS, parquet_bytes, row_files
+from multitask.api.read_source import read_source
+from multitask.api.row_files import SPLITS, arrow_table, parquet_bytes, row_files
 from multitask.config.yaml_merge import load_tree
-from multitask.data.readers.parquet import parquet_features, read_parquet
+from multitask.data.classes import label_readers
+from multitask.data.load_rows import load_rows
+from multitask.data.readers.arrow_tables import parquet_features, read_parquet
 from multitask.utils.errors import UserError
 
 ROWS = [{"text": "a", "label": 0}, {"text": "b", "label": 1}]
@@ -24,6 +27,10 @@ TABLES = {
 }
 
 
+def bytes_of(table: object) -> bytes:
+    return parquet_bytes(arrow_table(table, "rows: t.train"))
+
+
 def read(content: bytes, directory: Path) -> dict[str, list]:
     (directory / "rows.parquet").write_bytes(content)
     return read_parquet(directory / "rows.parquet")
@@ -31,10 +38,10 @@ def read(content: bytes, directory: Path) -> dict[str, list]:
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_tables_of_the_same_rows_are_one_file(kind, tmp_path):
-    content = parquet_bytes(TABLES[kind], "rows: t.train")
+    content = bytes_of(TABLES[kind])
     assert read(content, tmp_path) == COLUMNS
     if kind != "pandas":  # its texts have another type of Arrow
-        assert content == parquet_bytes(ROWS, "rows: t.train")
+        assert content == bytes_of(ROWS)
 
 
 def test_a_dataset_keeps_its_class_names_and_its_order(tmp_path):
@@ -42,14 +49,14 @@ def test_a_dataset_keeps_its_class_names_and_its_order(tmp_path):
         {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["bad", "good"])}
     )
     made = datasets.Dataset.from_dict(COLUMNS, features=features).select([1, 0])
-    content = parquet_bytes(made, "rows: t.train")
-    assert content == parquet_bytes(made.select([0, 1]), "rows: t.train")
+    content = bytes_of(made)
+    assert content == bytes_of(made.select([0, 1]))
     assert read(content, tmp_path) == {"text": ["b", "a"], "label": [1, 0]}
     assert parquet_features(tmp_path / "rows.parquet") == features
 
 
 def test_a_key_that_a_row_lacks_is_missing(tmp_path):
-    content = parquet_bytes([{"text": "a"}, {"text": "b", "label": 1}], "rows: t.train")
+    content = bytes_of([{"text": "a"}, {"text": "b", "label": 1}])
     assert read(content, tmp_path) == {"text": ["a", "b"], "label": [None, 1]}
 
 
@@ -57,10 +64,10 @@ def test_a_key_that_a_row_lacks_is_missing(tmp_path):
     ("table", "message"),
     [
         ([{"label": 1}, {"label": "one"}], "rows: t.dev: column 'label': Could not convert 'one'"),
-        ({"label": ["one", 1]}, "rows: t.dev: column 'label': .*: give each column values of one"),
-        (pandas.DataFrame({"label": [1, "one"]}), "rows: t.dev: .* column label .*: give each"),
+        ({"label": ["one", 1]}, "rows: t.dev: column 'label': .* values of one type per column"),
+        (pandas.DataFrame({"label": [1, "one"]}), "rows: t.dev: .* column label .* of one type"),
         ({"a": [1], "b": [1, 2]}, "rows: t.dev: .* expected length 1 but got length 2"),
-        ({1: ["a"]}, "rows: t.dev: the name of a column is text, not 1"),
+        ({1: ["a"]}, "rows: t.dev: column 1: "),
         ([{"a": 1}, "b"], "rows: t.dev: expected a list of dicts, but row 1 is str"),
         ([], "rows: t.dev: no rows"),
         (pyarrow.table({"a": pyarrow.array([], "string")}), "rows: t.dev: no rows"),
@@ -70,7 +77,7 @@ def test_a_key_that_a_row_lacks_is_missing(tmp_path):
 )
 def test_what_is_no_table(table, message):
     with pytest.raises(UserError, match=message) as caught:
-        parquet_bytes(table, "rows: t.dev")
+        arrow_table(table, "rows: t.dev")
     assert "\n" not in str(caught.value)
 
 
@@ -123,21 +130,17 @@ def test_the_column_text_is_taken_if_the_config_names_none():
         assert file.more.get("text") == text
 
 
-def test_a_split_that_stays_a_file_is_read_as_before():
-    words = tree(format="conll", train=None, dev="dev.txt", test=None)
-    with pytest.raises(UserError, match="sst: the config reads dev with `format: conll`"):
-        row_files({"sst": {"train": ROWS}}, words)
-    for form, file in (("conll", "dev.conll"), ("tsv", "dev.csv"), ("auto", "dev.txt")):
-        same = tree(format=form, train=None, dev=file, test=None)
-        assert len(row_files({"sst": {"train": ROWS}}, same)) == 1
-
-
-@pytest.mark.parametrize("form", ["hub", "disk"])
-def test_other_splits_of_a_data_set(form):
-    of_hub = tree(format=form, path="p", train="train", dev="validation", test=None)
-    with pytest.raises(UserError, match=rf"sst: the config reads dev with `format: {form}`"):
-        row_files({"sst": {"train": ROWS}}, of_hub)
-    assert len(row_files({"sst": {"train": ROWS, "dev": ROWS}}, of_hub)) == 2
+def test_rows_are_read_next_to_splits_of_any_format(tmp_path):
+    (tmp_path / "dev.txt").write_text("O O\n\nB-X B-X\n")
+    data = {"format": "conll", "dev": "dev.txt", "text": "text", "label": "label"}
+    tree = {"data_dir": str(tmp_path), "tasks": {"t": {"head": "token_classification"}}}
+    tree["output_dir"] = str(tmp_path / "run")
+    tree["tasks"]["t"] |= {"data": data, "pooling": "tokens"}
+    words = [{"text": ["a", "b"], "label": ["O", "B-X"]}]
+    config = read_source(tree, rows={"t": words})
+    reader = label_readers(config)["t"]
+    assert load_rows(config, "t", "train", reader).source == "rows of task t"
+    assert load_rows(config, "t", "dev", reader).words == [("O",), ("B-X",)]
 
 
 @pytest.mark.parametrize("split", SPLITS)

@@ -11,11 +11,11 @@ from multitask.config import load_config
 from multitask.config.registry import task_type
 from multitask.data.answers import (
     answers_of_output,
-    asked_rows,
     characters_of,
     placed_answers,
 )
-from multitask.data.load_rows import label_reader
+from multitask.data.classes import label_reader
+from multitask.data.load_rows import load_rows
 from multitask.data.tokenize import tokenize
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
@@ -35,7 +35,7 @@ def read(tmp_path, tiny_encoder):
         write(tmp_path / name, records)
         file = token_config(tmp_path, tiny_encoder, tmp_path, tasks=("qa",))
         config = load_config(file, [f"tasks.qa.data.{split}={name}", *changes])
-        return asked_rows(config, "qa", split, label_reader(config, "qa", task_type("span")))
+        return load_rows(config, "qa", split, label_reader(config, "qa", task_type("span")))
 
     return made
 
@@ -84,13 +84,13 @@ def test_rows_without_the_column_are_dropped_and_a_test_set_may_lack_answers(rea
     [
         (
             {"text": ["man"], "answer_start": [5]},
-            "'man' is not at character 5 of",
+            "'man', which is not at character 5 of",
         ),
         (
             {"text": ["man"], "answer_start": [-20]},
-            "'man' is not at character -20",
+            "'man', which is not at character -20",
         ),
-        ({"text": [" "], "answer_start": [3]}, "the answer ' ' is not at"),
+        ({"text": [" "], "answer_start": [3]}, "the answer ' ', which is not at"),
         ({"text": [], "answer_start": []}, "no answer: unanswerable questions .SQuAD v2. are not"),
         ({"text": ["man"]}, "answers is {'text': .'man'.}: expected {\"text\": "),
         ({"text": ["man"], "answer_start": [4, 5]}, "answers is .*: expected"),

@@ -3,7 +3,8 @@
 import pytest
 
 from multitask.config.registry import TASK_TYPES, task_type
-from multitask.data.by_type import READINGS, reading_of, shares_rows, split_rows
+from multitask.data.by_type import READINGS, reading_of, shares_rows
+from multitask.data.load_rows import split_rows
 from multitask.tasks.base import NoLabels, RowLabels, WordLabels
 from tests.support.data_files import BINARY, make
 

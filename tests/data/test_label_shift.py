@@ -7,8 +7,9 @@ import pytest
 
 import run_multitask
 from multitask.config.registry import task_type
+from multitask.data.classes import label_readers
 from multitask.data.label_shift import other_labels, padding_warnings
-from multitask.data.load_rows import label_readers, load_rows
+from multitask.data.load_rows import load_rows
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from tests.conftest import ROOT, write_tsv
@@ -160,15 +161,6 @@ def test_classes_that_fill_up_nothing(tmp_path):
     assert not padding_of(tmp_path, enumerate([0] * 19 + [1]), "classification")
     vectors = [[1, 0, 0]] * 19 + [[0, 1, 1]]
     assert not padding_of(tmp_path, enumerate(vectors), label_vectors=True)
-
-
-def test_the_paraphrase_types_of_the_real_files_are_filled_up(tmp_path):
-    file = ROOT.parent / "shared" / "data" / "dnlp" / "etpc-paraphrase-train.csv"
-    if not file.is_file():
-        pytest.skip(f"the file is not at hand ({file})")
-    keys = {"text": "sentence1", "label": "paraphrase_types", "train": str(file)}
-    (line,) = padding_of(tmp_path, [], **keys)
-    assert "2,019 of 2,019 train rows have the class '0'" in line
 
 
 @pytest.mark.parametrize("key", ["dev", "test"])

@@ -10,7 +10,7 @@ from multitask.config import load_config
 from multitask.data import overlap
 from multitask.data.inputs.base import together
 from multitask.data.inputs.siamese import Siamese
-from multitask.data.overlap import id_keys, pair_finder, row_key, separators
+from multitask.data.overlap import encoded_keys, pair_finder, row_key, separators
 from multitask.data.tokenize import Split, tokenize
 from multitask.tasks.rows import Rows
 from multitask.training.setup import load_data
@@ -31,7 +31,7 @@ def keys(tokenizer, texts: list[tuple[str, ...]], twice: bool = False, **how):
     rows = Rows("file", [str(i) for i in range(len(texts))], texts, None)
     tokens = tokenize(rows, tokenizer, **{"max_length": 12, **how})
     tokens = tokens.twice() if twice else tokens
-    return [*id_keys(tokens, len(texts[0]), separators(tokenizer))]
+    return [*encoded_keys(Split(rows, tokens), separators(tokenizer))]
 
 
 def naive(tokenizer, texts: tuple[str, ...]) -> tuple[bytes, ...]:

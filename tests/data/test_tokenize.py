@@ -1,7 +1,6 @@
 """Token ids once and for all: special tokens, segments, truncation, the cache."""
 # Long: the tests of one file
 
-import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from multitask.models.pretrained import load_tokenizer
 from multitask.store.tensor_files import write_with_checksum
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
-from multitask.utils.limits import CACHE_BYTES
 from tests.support.panics import REASON, panic
 
 apart = Siamese().arrange
@@ -186,21 +184,14 @@ def test_a_text_without_any_token_is_refused(rows, arrange, tiny_encoder):
     assert sequences(tokens)[0] == words(bare, rows.texts[0][0])
 
 
-def test_a_tokenizer_that_fails_is_named_with_the_rows():
-    def failing(*texts, **options):
-        raise Exception("WordPiece error: Missing [UNK] token from the vocabulary")
-
-    with pytest.raises(UserError, match=r"rows: the tokenizer of the encoder fails: WordPiece err"):
-        tokenize(Rows("rows", ["0"], [("a",)], None), failing, max_length=6)
+def missing_token(*texts, **options):
+    raise Exception(REASON)
 
 
-def test_a_panic_of_the_tokenizer_is_named_with_the_rows():
+@pytest.mark.parametrize("failing", [missing_token, lambda *_, **__: panic()])
+def test_a_tokenizer_that_fails_is_named_with_the_rows(failing):
     with pytest.raises(UserError, match=rf"rows: the tokenizer of the encoder fails: .*{REASON}"):
-        tokenize(
-            Rows("rows", ["0"], [("a",)], None),
-            lambda *_, **__: panic(),
-            max_length=6,
-        )
+        tokenize(Rows("rows", ["0"], [("a",)], None), failing, max_length=6)
 
 
 # --- the cache ---
@@ -262,19 +253,9 @@ def test_whatever_changes_the_tokens_misses_the_cache(
 
 @pytest.mark.parametrize(
     "damage",
-    [
-        "older layout",
-        "newer layout",
-        "not safetensors",
-        "the layout of older versions",
-        "without a checksum",
-        "empty",
-        "half",
-        "foreign",
-        "a flipped bit",
-        "other tensors",
-    ],
-)
+    ["older layout", "newer layout", "not safetensors", "without a checksum", "empty", "half",
+     "a flipped bit"],
+)  # fmt: skip
 def test_a_damaged_cache_file_is_ignored_and_replaced(damage, tokenizer, tmp_path, counted):
     from safetensors.numpy import load_file, save, save_file
 
@@ -293,13 +274,10 @@ def test_a_damaged_cache_file_is_ignored_and_replaced(damage, tokenizer, tmp_pat
         "older layout": written({"ids": np.zeros(3, dtype=np.int32)}),
         "newer layout": written({**load_file(file), "more": np.zeros(3)}),
         "not safetensors": b"\xff" * 40,
-        "the layout of older versions": hashlib.sha256(content).digest() + content,
         "without a checksum": save(load_file(file)),
         "empty": b"",
         "half": content[: len(content) // 2],
-        "foreign": b"not a tensor file at all",
         "a flipped bit": content[:-1] + bytes([content[-1] ^ 1]),
-        "other tensors": save({"ids": np.zeros(3, dtype=np.int32)}),
     }
     file.write_bytes(damaged[damage])
     assert same(tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path), fresh)
@@ -307,16 +285,13 @@ def test_a_damaged_cache_file_is_ignored_and_replaced(damage, tokenizer, tmp_pat
     assert file.read_bytes() == content
 
 
-@pytest.mark.parametrize("kind", ["link to a device", "pipe", "too large"])
-def test_a_cache_reads_no_more_than_a_file_of_its_size(kind, tokenizer, tmp_path, counted):
+@pytest.mark.parametrize("kind", ["link to a device", "pipe"])
+def test_a_cache_reads_only_files(kind, tokenizer, tmp_path, counted):
     fresh = tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path)
     (file,) = tmp_path.iterdir()
     content = file.read_bytes()
-    if kind == "too large":
-        os.truncate(file, CACHE_BYTES + 1)  # it takes no space on the disk
-    else:
-        file.unlink()
-        file.symlink_to("/dev/zero") if kind == "link to a device" else os.mkfifo(file)
+    file.unlink()
+    file.symlink_to("/dev/zero") if kind == "link to a device" else os.mkfifo(file)
     assert same(tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path), fresh)
     assert len(counted) == 2
     assert file.read_bytes() == content
@@ -328,12 +303,6 @@ def test_a_file_that_the_cache_has_not_written_is_not_loaded(tokenizer, tmp_path
     os.truncate(file, 2**24)
     monkeypatch.setattr("safetensors.numpy.load_file", None)  # a call would be a TypeError
     tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path)
-
-
-def test_what_is_too_large_for_the_cache_is_not_written(tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "CACHE_BYTES", 100)
-    tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path)
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("place", ["/proc/no-cache", "file"])
@@ -355,18 +324,15 @@ def test_a_full_disk_leaves_no_scrap_in_the_cache(tokenizer, tmp_path, monkeypat
 
 
 def test_cache_directory(monkeypatch):
-    monkeypatch.setenv("MULTITASK_CACHE", "/m")
-    assert default_cache() == Path("/m")
-    monkeypatch.delenv("MULTITASK_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
-    assert default_cache() == Path("/x/multitask")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", "/h")
-    assert default_cache() == Path("/h/.cache/multitask")
-    monkeypatch.setenv("XDG_CACHE_HOME", "~/x")
-    assert default_cache() == Path("/h/x/multitask")
-    monkeypatch.setenv("MULTITASK_CACHE", "~/m")
-    assert default_cache() == Path("/h/m")
+    for name in ("MULTITASK_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value, place in (
+        ("HOME", "/h", "/h/.cache/multitask"),
+        ("XDG_CACHE_HOME", "~/x", "/h/x/multitask"),
+        ("MULTITASK_CACHE", "~/m", "/h/m"),
+    ):
+        monkeypatch.setenv(name, value)
+        assert default_cache() == Path(place)
 
 
 def test_without_a_home_directory_nothing_is_cached(monkeypatch):

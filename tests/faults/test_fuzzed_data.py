@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from multitask.config import load_config
 from multitask.config.yaml_reader import dump_yaml
-from multitask.data.load_rows import label_readers
+from multitask.data.classes import label_readers
 from multitask.data.splits import load_splits, tokenize_splits
 from multitask.models.pretrained import load_tokenizer
 from multitask.utils.errors import UserError

@@ -5,7 +5,7 @@ import torch
 from datasets import ClassLabel, Dataset, Features, Value
 
 from multitask.config.registry import build
-from multitask.data.load_rows import label_readers
+from multitask.data.classes import label_readers
 from tests.support.data_files import make, refusal
 from tests.support.single_heads import CONTEXT, D, make_head, vectors
 

@@ -102,7 +102,8 @@ def test_the_files_of_glue_are_read_as_they_are():
     glue = ROOT.parent / "shared" / "data" / "glue"
     if not glue.is_dir():
         pytest.skip(f"GLUE's files are not at hand ({glue})")
-    from multitask.data.load_rows import label_reader, load_rows
+    from multitask.data.classes import label_reader
+    from multitask.data.load_rows import load_rows
 
     config = load_config(CONFIGS / "bert_from_scratch_sst2_minilm.yaml", [f"data_dir={glue}"])
     reader = label_reader(config, "sst2", task_type("class"))

@@ -9,7 +9,8 @@ import run_multitask
 from multitask import load
 from multitask.config import load_config
 from multitask.config.registry import task_type
-from multitask.data.load_rows import label_reader, load_rows
+from multitask.data.classes import label_reader
+from multitask.data.load_rows import load_rows
 from multitask.inference.serve.responses import answers, open_run
 from multitask.training.report_json import dev_results
 from multitask.utils.errors import UserError

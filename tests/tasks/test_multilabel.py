@@ -48,7 +48,6 @@ def test_the_labels_of_a_cell(cell, values):
         "(1, 2)",
         "(1,)",
         "array([1, 2])",
-        "array([1])",
         "{1, 2}",
         [["a"], "b"],
         [{"a": 1}],

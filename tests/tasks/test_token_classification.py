@@ -89,7 +89,7 @@ def test_other_schemes_mark_entities_their_way():
         (["O", "B-PER", "3"], "IOB2", r"'3' is no tag of IOB2 \(O, B-TYPE, I-TYPE\): name the"),
         (["O", "S-PER"], "IOB2", "'S-PER' is no tag of IOB2.*, or set `tag_scheme: IOBES`$"),
         (["O", "B-X", "U-X"], "IOB2", "'U-X' is no tag of IOB2.*, or set `tag_scheme: BILOU`$"),
-        (["O", "E-X", "I-X"], "IOB2", "set `tag_scheme: IOE2` or `tag_scheme: IOE1`$"),
+        (["O", "E-X", "I-X"], "IOB2", "set `tag_scheme: IOE2`$"),
         (["O", "NOUN"], "IOBES", r"'NOUN' is no tag of IOBES \(O, B-TYPE, E-TYPE, I-TYPE, S-TYPE"),
         (["O", "B-"], "IOB2", "'B-' is no tag"),
         (["B-PER", "I-PER"], "IOB2", "the tags lack O"),

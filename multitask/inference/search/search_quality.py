@@ -16,9 +16,7 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from multitask.config import DataConfig
-from multitask.data.readers.lines import read_text
-from multitask.data.readers.places import place_of
-from multitask.data.readers.tables import read_table
+from multitask.data.readers.columns import read_table
 from multitask.inference.search.text_index import (
     POINTS_A_LIST,
     Encode,
@@ -79,8 +77,7 @@ def read_questions(file: Path, limit: int = PAIRS_LIMIT) -> Questions:
     """
     if not file.is_file():
         raise UserError(f"--pairs: {no_file(file)}")
-    form = "tsv" if "\t" in read_text(file).partition("\n")[0] else "csv"
-    columns = read_table(file, form, DataConfig())
+    columns = read_table(file, DataConfig(), "csv")
     names = next((names for names in TEXT_COLUMNS if set(names) <= set(columns)), None)
     if names is None or LABEL_COLUMN not in columns:
         raise UserError(f"{file}: expected the columns question1, question2 and {LABEL_COLUMN}")
@@ -96,8 +93,7 @@ def read_questions(file: Path, limit: int = PAIRS_LIMIT) -> Questions:
     for row, (first, second, query, document, value) in enumerate(islice(cells, limit)):
         label = canonical(value)
         if label not in ("0", "1", "true", "false", ""):
-            where = place_of(columns, row, str(file))
-            raise UserError(f"{where}: {LABEL_COLUMN} is {value!r}: expected 0 or 1")
+            raise UserError(f"{columns.place(row)}: {LABEL_COLUMN} is {value!r}: expected 0 or 1")
         if not first.strip() or not second.strip():
             continue
         if document not in corpus:

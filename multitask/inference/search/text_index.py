@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from multitask.data.readers.lines import each_line
+from multitask.data.readers.text_files import each_line
 from multitask.inference.similarity import unit
 from multitask.store.files import (
     changed_file,

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from multitask.data.load_rows import load_rows
-from tests.support.data_files import BINARY, make, refusal
+from multitask.data.readers.columns import Table
+from tests.support.data_files import BINARY, make, refusal, rows_of
 
 
 @pytest.mark.parametrize(
@@ -47,30 +48,15 @@ def test_a_missing_test_file_may_be_left_out(tmp_path):
     assert result.endswith("none.csv (is `data_dir` right?; null where there is none)")
 
 
-def test_saved_data_set_without_the_split(tmp_path):
-    import datasets
-
-    split = datasets.Dataset.from_list([{"id": "1", "sentence": "a", "label": "1"}])
-    datasets.DatasetDict({"training": split}).save_to_disk(tmp_path / "saved")
-    split.save_to_disk(tmp_path / "single")
-    data = {"format": "disk", "path": "saved", "train": "train"}
-    assert "its splits are training" in refusal(
-        load_rows, make(tmp_path, data), "t", "train", BINARY
-    )
-    # one Dataset would serve as train and as dev
-    data["path"] = "single"
-    assert "it has no splits" in refusal(load_rows, make(tmp_path, data), "t", "train", BINARY)
-
-
 def test_a_file_next_to_the_yaml_is_answered_with_data_dir(tmp_path, monkeypatch):
     config = make(tmp_path, {"train": "own.csv"}).model_copy(update={"data_dir": "embedded"})
     assert "(is `data_dir` right?)" in refusal(load_rows, config, "t", "train", BINARY)
     (tmp_path / "own.csv").write_text("id,sentence,label\n1,a,1\n")
     result = refusal(load_rows, config, "t", "train", BINARY)
-    assert result.endswith(f"(it is next to the YAML file: set data_dir={tmp_path})")
+    assert result.endswith(f"(it is in {tmp_path}: set data_dir={tmp_path})")
     monkeypatch.chdir(tmp_path)
     result = refusal(load_rows, config, "t", "train", BINARY)
-    assert result.endswith("(it is in this directory: set data_dir=.)")
+    assert result.endswith(f"(it is in {tmp_path}: set data_dir=.)")
 
 
 def test_missing_dev_rows_may_be_a_share_of_train(tmp_path):
@@ -78,3 +64,29 @@ def test_missing_dev_rows_may_be_a_share_of_train(tmp_path):
     assert "dev_share" in result
     result = refusal(load_rows, make(tmp_path, {"dev": "none.csv"}), "t", "dev", BINARY)
     assert result.endswith("(is `data_dir` right?); or take a share of train: `dev_share: 0.1`")
+
+
+def test_places_survive_joining_and_choosing():
+    first, second = Table({"a": ["p", "q"]}, "1.csv", [2, 3]), Table({"a": ["r", "s"]}, "2.parquet")
+    both = Table.joined([first, second], "*")
+    assert (both.source, both.rows) == ("*", 4)
+    chosen = both.take([1, 3])
+    assert dict(chosen) == {"a": ["q", "s"]}
+    assert chosen.place(0) == "1.csv, line 3, row 2"
+    assert chosen.place(1) == "2.parquet, row 2"
+    assert "2.csv: its columns are not those of 1.csv" in refusal(
+        Table.joined, [first, Table({"b": ["r"]}, "2.csv")], "*"
+    )
+
+
+def test_a_wrong_label_is_named_by_line_and_row_also_after_where(tmp_path):
+    text = "id,sentence,label,part\n1,a,1,x\n2,b,0,y\n3,c,nine,x\n"
+    error = refusal(rows_of, tmp_path, text, where={"part": "x"}, labels=["0", "1"])
+    assert error.startswith(f"{tmp_path / 'train.csv'}, line 4, row 3 (id 3): label is 'nine'")
+
+
+def test_a_format_that_the_ending_does_not_tell(tmp_path):
+    assert "data.train: cannot tell the format of x.xlsx" in refusal(
+        rows_of, tmp_path, "x", "x.xlsx"
+    )
+    assert rows_of(tmp_path, "id\tsentence\tlabel\n1\ta\t1\n", "x.data", format="tsv").ids == ["1"]
