@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from multitask.config import load_run_config
-from multitask.config.checks import check_task
+from multitask.config.between_tasks import chosen_task
 from multitask.utils.errors import UserError
 from multitask.utils.paths import expand_home
 
@@ -42,7 +42,7 @@ def evaluate(
     directory = expand_home(os.fspath(run))
     config = load_run_config(directory, list(overrides))
     if task is not None:
-        check_task(directory, config, task)
+        chosen_task(directory, config, task)
 
     from multitask.inference.load_run import TrainedRun
     from multitask.training.report_json import dev_results

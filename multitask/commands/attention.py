@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.config import load_run_config
-    from multitask.config.checks import check_task
+    from multitask.config.between_tasks import chosen_task
     from multitask.config.prepare_run_directory import check_encoder
     from multitask.config.run_directory import open_run
     from multitask.utils.errors import UserError, check_text
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
         fixed = ["device=cpu", "training.precision=fp32"]
         config = load_run_config(name, [*fixed, *arguments.overrides])
         task = task or next(iter(config.tasks))
-        check_task(name, config, task)
+        chosen_task(name, config, task)
     else:
         check_encoder(arguments.run, task, arguments.overrides)
 

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_config
-    from multitask.config.diagram import diagram
+    from multitask.config.describe_config import diagram
 
     config = load_config(arguments.config, arguments.overrides)
     if arguments.diagram:

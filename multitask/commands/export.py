@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_run_config
-    from multitask.config.checks import check_task
+    from multitask.config.between_tasks import chosen_task
     from multitask.utils.errors import UserError
 
     run_dir, form, task = arguments.run, arguments.format, arguments.task
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
     if task is None and len(tasks) > 1:
         raise UserError(f"{run_dir}: several tasks: say which with --task: {', '.join(tasks)}")
     task = task or tasks[0]
-    check_task(run_dir, config, task)
+    chosen_task(run_dir, config, task)
 
     from multitask.inference.export.export_parts import Parts
     from multitask.inference.export.write_export import check_target, write_export

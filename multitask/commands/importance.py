@@ -98,7 +98,7 @@ def _of_run(
     Without its weights, these are the ones that the run logged at the selected steps.
     """
     from multitask.config import load_run_config, load_saved_config
-    from multitask.config.checks import check_task
+    from multitask.config.between_tasks import chosen_task
     from multitask.config.run_directory import RunDirectory
     from multitask.reporting.figures.maps import read_log
 
@@ -108,7 +108,7 @@ def _of_run(
     config = (load_saved_config if removed else load_run_config)(directory, list(overrides))
     only = arguments.task
     if only is not None:
-        check_task(directory, config, only)
+        chosen_task(directory, config, only)
     chosen = [name for name in config.tasks if only in (None, name)]
     if not removed:
         importances = list(_computed(directory, config, chosen, arguments))

@@ -141,7 +141,7 @@ def _ensemble(runs: list[Path], overrides: list[str], output: Path | None) -> No
 
 def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Namespace) -> None:
     from multitask.config import load_run_config
-    from multitask.config.checks import check_task
+    from multitask.config.between_tasks import chosen_task
 
     file, output = arguments.file, arguments.output
     if output is not None:
@@ -153,7 +153,7 @@ def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Nam
         tasks = [arguments.task or shared.only_task(runs[0], configs[0])]
     for run, config in zip(runs, configs, strict=True):
         for task in tasks:
-            check_task(run, config, task)
+            chosen_task(run, config, task)
     if file is not None and not file.is_file():
         raise UserError(no_file(file))
 
