@@ -2,16 +2,15 @@
 
 import argparse
 
-from multitask.commands.arguments import add_overrides, add_run, add_task
+from multitask.commands import arguments as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_run(parser)
-    add_overrides(parser)
-    add_task(parser, "only this task (default: all)")
-    parser.add_argument(
-        "--split", choices=("dev", "test"), default="dev", help="labelled split (default: dev)"
-    )
+    shared.add_run(parser)
+    shared.add_overrides(parser)
+    shared.add_task(parser, "only this task (default: all)")
+    text = "labelled split (default: dev)"
+    parser.add_argument("--split", choices=("dev", "test"), default="dev", help=text)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -42,11 +42,9 @@ def describe(error: ValidationError) -> tuple[KeyPath, str, str]:
     """
     problems = error.errors(include_url=False)
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    # of the types that a value may have: the last
-    if problem["type"].endswith("_type"):
+    if problem["type"].endswith("_type"):  # of the types that a value may have: the last
         above = problem["loc"][:-1]
-        alike = [p for p in problems if p["loc"][:-1] == above and p["input"] is problem["input"]]
-        problem = alike[-1]
+        problem = [p for p in problems if p["loc"][:-1] == above][-1]
     path, kind, message = tuple(problem["loc"]), problem["type"], problem["msg"]
     context, shown = problem.get("ctx", {}), repr(problem["input"])
     shown = {"None": "null", "True": "true", "False": "false"}.get(shown, shown[:80])
@@ -111,11 +109,11 @@ class Strict(BaseModel):
             value = getattr(self, key)
             inside = value.values() if isinstance(value, dict) else value
             for number in inside if isinstance(value, dict | list) else [value]:
-                if not isinstance(number, int | float) or number == 0 or key == "seed":
+                if not isinstance(number, int | float) or key == "seed":
                     continue
-                if not SMALLEST <= abs(number) <= self.largest:
-                    bounds = f"0, or from {SMALLEST:g} to {self.largest:,}"
-                    raise mistake(key, f"expected a number that is {bounds}, not {number:g}")
+                if abs(number) > self.largest or 0 < abs(number) < SMALLEST:
+                    message = f"expected a number of at most {self.largest:,}, and not nearer to 0"
+                    raise mistake(key, f"{message} than {SMALLEST:g}, not {number:g}")
         return self
 
 

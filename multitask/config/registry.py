@@ -230,7 +230,10 @@ EMPTY = inspect.Parameter.empty
 class _Options(Strict):
     """The options of a method: sizes are bounded, or a model with them fills the memory."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, protected_namespaces=())
+    # a constructor says more of NaN
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True, protected_namespaces=(), allow_inf_nan=True
+    )
     largest = SIZE
 
 
