@@ -11,7 +11,7 @@ from multitask.utils.errors import UserError, reading
 
 
 def export(
-    run_dir: Path,
+    run: Path,
     directory: Path,
     overrides: Sequence[str] = (),
     *,
@@ -33,8 +33,8 @@ def export(
             raise UserError(f"{option} is for --format {needed}, not {form}")
     # the CPU, and the precision of the other libraries
     fixed = ["device=cpu", "training.precision=fp32", "encoder.kernels=torch"]
-    config = load_run_config(run_dir, [*overrides, *fixed])
-    task = chosen_task(run_dir, config, task)
+    config = load_run_config(run, [*overrides, *fixed])
+    task = chosen_task(run, config, task)
 
     from multitask.data.inputs.base import input_of
     from multitask.inference.export.export_parts import Parts
@@ -42,19 +42,19 @@ def export(
     from multitask.inference.load_run import TrainedRun
 
     check_target(directory)
-    trained, run = TrainedRun(run_dir, config), RunDirectory(run_dir)
+    trained, files = TrainedRun(run, config), RunDirectory(run)
     count = input_of(config.tasks[task]).texts
     rows = DevRows([(text, TEXTS[0])[:count] for text in TEXTS], None)
-    predictions = run.predictions_of(task, "dev")
+    predictions = files.predictions_of(task, "dev")
     if predictions.is_file():
         with reading(predictions):
-            records = run.load_predictions(task, "dev")
+            records = files.load_predictions(task, "dev")
             labelled = all(record["label"] is not None for record in records)
             texts = [tuple(record["texts"]) for record in records]
         rows = DevRows(texts, records if labelled else None)
     return write_export(
         Parts(config, task, trained.model_for(task), trained.tokenizer, trained.readers[task]),
-        run_dir,
+        run,
         directory,
         form=form,
         rows=rows,

@@ -13,13 +13,14 @@ from multitask.utils.files import without_nan, write_json, write_text
 from multitask.utils.outputs import check_replaced
 
 if TYPE_CHECKING:
+    from multitask.data.sts_suites import Suites
     from multitask.inference.embeddings import Vectors
 
 FIGURES = ("layers", "domains")
 
 
 def sts(
-    source: str,
+    run: str,
     data: Path,
     overrides: Sequence[str] = (),
     *,
@@ -33,7 +34,7 @@ def sts(
     """Score vectors on the STS suites, write sts.md and sts.json, and yield lines about it.
 
     Args:
-        source: a run directory or an encoder.
+        run: a run directory or an encoder.
         data: the directory with the suites.
         overrides: values of the run's config to change.
         stsb: a file to read as STS-B.
@@ -54,11 +55,10 @@ def sts(
     suites = read_suites(data, stsb)
     curves_of_others = sts_report.read_layers(others, suites)
 
-    from multitask.inference.analysis.sts_by_layer import score_layers
     from multitask.inference.embeddings import open_vectors
     from multitask.inference.sts_scores import score_suites
 
-    vectors = open_vectors(source, task=task, pooling=pooling, overrides=overrides)
+    vectors = open_vectors(run, task=task, pooling=pooling, overrides=overrides)
     weights = vectors.weights()
     if weights in curves_of_others:
         message = f"--with: a file is of {weights!r}, which is scored now: leave it out"
@@ -81,25 +81,28 @@ def sts(
     yield sts_report.terminal_table(report)
     for note in (*sts_report.notes(report), *sts_report.missing_notes(suites, curves_of_others)):
         yield f"note: {note}"
-    yield _written(vectors, place, facts, report, sts_report.markdown_page(report))
+    yield _written(vectors, place, facts, report, page=sts_report.markdown_page(report))
     if layers:
-        from multitask.reporting.figures.curves import draw_domains, draw_layers
-        from multitask.reporting.figures.style import save_figure
+        yield _layers(vectors, place, suites, curves_of_others)
 
-        curves = without_nan(score_layers(suites, vectors.layers))
-        write_text(place / "layers.json", json.dumps({"of": weights, "suites": curves}))
-        figures = (
-            draw_layers({weights: curves, **curves_of_others}),
-            draw_domains(curves, weights),
-        )
-        for name, figure in zip(FIGURES, figures, strict=True):
-            for ending in ("png", "svg"):
-                save_figure(figure, place / f"{name}.{ending}")
-        yield f"written: {place / 'layers.json'}, layers.png, domains.png (and .svg)"
+
+def _layers(vectors: "Vectors", place: Path, suites: "Suites", others: dict[str, Any]) -> str:
+    """Score every layer, write the scores and draw them next to those of other encoders."""
+    from multitask.inference.analysis.sts_by_layer import score_layers
+    from multitask.reporting.figures.curves import draw_domains, draw_layers
+    from multitask.reporting.figures.style import save_figure
+
+    weights, curves = vectors.weights(), without_nan(score_layers(suites, vectors.layers))
+    write_text(place / "layers.json", json.dumps({"of": weights, "suites": curves}))
+    figures = (draw_layers({weights: curves, **others}), draw_domains(curves, weights))
+    for name, figure in zip(FIGURES, figures, strict=True):
+        for ending in ("png", "svg"):
+            save_figure(figure, place / f"{name}.{ending}")
+    return f"written: {place / 'layers.json'}, layers.png, domains.png (and .svg)"
 
 
 def evaluate_search(
-    source: str,
+    run: str,
     pairs: Path,
     *,
     limit: int,
@@ -110,7 +113,7 @@ def evaluate_search(
     """Measure search on pairs of questions, write search.md and search.json, and yield lines.
 
     Args:
-        source: a run directory or an encoder.
+        run: a run directory or an encoder.
         pairs: the table of pairs, of which ``limit`` are read at most.
         task: the run's task whose vectors count.
         pooling: a pooling without weights that replaces the task's.
@@ -130,7 +133,7 @@ def evaluate_search(
     from multitask.inference.embeddings import open_vectors
 
     length = search_quality.MAX_LENGTH
-    vectors = open_vectors(source, task=task, pooling=pooling, max_length=length)
+    vectors = open_vectors(run, task=task, pooling=pooling, max_length=length)
     seen = {}
     with contextlib.suppress(UserError):  # the data of the run may be elsewhere
         known = [search_quality.known_pairs(questions, find) for find in vectors.pair_finders()]
@@ -145,7 +148,7 @@ def evaluate_search(
     yield terminal_table(report)
     if report["warning"]:
         yield f"warning: {report['warning']}"
-    yield _written(vectors, place, facts, report, markdown_page(report))
+    yield _written(vectors, place, facts, report, page=markdown_page(report))
 
 
 def _written(
@@ -153,6 +156,7 @@ def _written(
     place: Path,
     facts: tuple[str, Sequence[str], Sequence[str]],
     report: Any,
+    *,
     page: str,
 ) -> str:
     """Write NAME.json and NAME.md, unless the run or the files have changed meanwhile."""

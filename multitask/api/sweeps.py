@@ -49,7 +49,7 @@ def ablate(
 
     file = expand_home(os.fspath(grid))
     loaded = load_grid(file, list(overrides))
-    settings = _settings(output or Path("runs") / file.stem, engine, options)
+    settings = sweep_settings(output or Path("runs") / file.stem, engine, options)
     train: Callable[..., Any] = partial(
         train_all, engine=engine, settings=settings, keep_weights=keep_weights
     )
@@ -101,18 +101,19 @@ def tune(
 
     file = expand_home(os.fspath(search))
     space = load_search(file, list(overrides))
-    settings = _settings(output or Path("runs") / f"tune-{file.stem}", engine, options)
+    settings = sweep_settings(output or Path("runs") / f"tune-{file.stem}", engine, options)
     if settings.detach:
         raise UserError("--detach: the next trial depends on the last ones: leave it out")
     files = run_search(space, settings, engine=engine, keep=keep_weights, say=say)
     return [file for file in files if BEST.fullmatch(file.name)]
 
 
-def _settings(output: PathLike, engine: str, options: dict[str, Any]) -> Settings:
+def sweep_settings(output: PathLike, engine: str, options: dict[str, Any]) -> Settings:
     """Return the settings of an engine. Raises UserError for an option of another one."""
+    given = {option: value for option, value in options.items() if value is not None}
     others = {"address": "ray", "slurm": "slurm", "slurm_setup": "slurm", "detach": "slurm"}
     for option, needed in others.items():
-        if options.get(option) and engine != needed:
+        if given.get(option) and engine != needed:
             flag = option.replace("_", "-")
             raise UserError(f"--{flag}: only for --engine {needed}: leave it out")
-    return Settings(expand_home(os.fspath(output)), **options)
+    return Settings(expand_home(os.fspath(output)), **given)

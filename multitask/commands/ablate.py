@@ -17,4 +17,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from multitask.api.sweeps import ablate
 
-    ablate(arguments.grid, **shared.sweep_options(arguments))
+    ablate(**vars(arguments))

@@ -2,7 +2,6 @@
 
 import argparse
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,32 +112,26 @@ def add_sweep(parser: argparse.ArgumentParser, part: str, output: str) -> None:
     text = "a Ray cluster, such as auto (default: a new one on this machine)"
     group.add_argument("--address", metavar="A", help=text)
     text = "options of sbatch, such as partition=gpu,time=2:00:00; may be repeated"
-    group.add_argument("--slurm", metavar="KEY[=VALUE],...", action="append", default=[], help=text)
+    group.add_argument("--slurm", metavar="KEY[=VALUE],...", action=SbatchOptions, help=text)
     text = "lines of bash that SLURM's nodes run before each run (docs/clusters.md)"
     add_path(group, "--slurm-setup", "FILE", text)
     text = "submit the runs to SLURM, write the table so far and end"
     group.add_argument("--detach", action="store_true", help=text)
 
 
-def sweep_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what ``add_sweep`` read, as arguments of ``multitask.ablate`` and ``tune``."""
-    names = "overrides keep_weights output engine jobs cpus gpus address slurm_setup detach"
-    options = {name: getattr(arguments, name) for name in names.split()}
-    return options | {"slurm": sbatch_options(arguments.slurm)}
-
-
-def sbatch_options(texts: Sequence[str]) -> dict[str, str]:
-    """Read ``KEY=VALUE,KEY,...``; an option without a value gets an empty text.
+class SbatchOptions(argparse.Action):
+    """Reads ``KEY=VALUE,KEY,...``; an option without a value gets an empty text.
 
     A value may have commas: a part that begins neither ``key=`` nor is an option that needs no
     value goes on with the value before it. What is in double quotes is not divided.
 
     Raises UserError for a part without a key or a value.
     """
-    options: dict[str, str] = {}
-    for text in texts:
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        options: dict[str, str] = dict(getattr(namespace, self.dest) or {})
         key = ""
-        for part in re.split(r',(?=(?:[^"]*"[^"]*")*[^"]*$)', text):
+        for part in re.split(r',(?=(?:[^"]*"[^"]*")*[^"]*$)', values):
             plain = part.replace('"', "")
             name, equals, value = plain.partition("=")
             if OPTION.fullmatch(name) and (value if equals else name in FLAGS):
@@ -148,4 +141,4 @@ def sbatch_options(texts: Sequence[str]) -> dict[str, str]:
                 options[key] += f",{plain}"  # such as `mail-type=END,FAIL`
             else:
                 raise UserError(f"--slurm: expected KEY=VALUE,KEY=VALUE, not {part!r}")
-    return options
+        setattr(namespace, self.dest, options)

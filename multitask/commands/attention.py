@@ -1,6 +1,7 @@
-"""Draw how much [CLS] attends to each token of a text, layer by layer, mean over heads.
+"""Draw how much [CLS] attends to each token of a text, layer by layer.
 
-Writes NAME.png, NAME.svg and the numbers as NAME.json (docs/bert-from-scratch.md).
+The weights are means over heads. Writes NAME.png, NAME.svg and the numbers as NAME.json
+(docs/bert-from-scratch.md).
 """
 
 import argparse

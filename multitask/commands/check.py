@@ -1,4 +1,4 @@
-"""Validate everything a run needs and print the plan; nothing is trained or written."""
+"""Validate everything a run needs and print the plan, without training."""
 
 import argparse
 

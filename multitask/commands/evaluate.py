@@ -17,9 +17,8 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.api.evaluate_run import evaluate
     from multitask.config.run_directory import RunDirectory
 
-    split = arguments.split
-    results = evaluate(arguments.run, arguments.overrides, split=split, task=arguments.task)
+    results = evaluate(**vars(arguments))
     for task, result in results.items():
         for name, (low, high) in result["intervals"].items():
             print(f"{task:8} {name:18} {result['metrics'][name]:.4f}  [{low:.4f}, {high:.4f}]")
-    print(f"written: {RunDirectory(arguments.run).evaluation(split)}")
+    print(f"written: {RunDirectory(arguments.run).evaluation(arguments.split)}")

@@ -1,9 +1,9 @@
 # Tested by tests/commands/test_search.py
-"""Measure search on pairs of questions: exact, and as the layer-attention paper does it.
+"""Measure search on pairs of questions: MRR, recall, latency and memory.
 
-The second questions are the corpus and the first ones the queries; each query should find its
-duplicates.
-Writes search.md and search.json (docs/search.md).
+Search is exact, and as the layer-attention paper does it. The second questions are the corpus and
+the first ones the queries; each query should find its duplicates. Writes search.md and search.json
+(docs/search.md).
 """
 
 import argparse
@@ -26,12 +26,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from multitask.api.score_vectors import evaluate_search
 
-    for line in evaluate_search(
-        arguments.run,
-        arguments.pairs,
-        limit=arguments.limit,
-        task=arguments.task,
-        pooling=arguments.pooling,
-        output=arguments.output,
-    ):
+    for line in evaluate_search(**vars(arguments)):
         print(line)

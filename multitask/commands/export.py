@@ -1,7 +1,8 @@
 # Tested by tests/inference/export/test_write_export.py
-"""Export a task of a run for transformers, sentence-transformers or ONNX, or its ternary encoder.
+"""Write a task as a model for transformers, sentence-transformers or ONNX.
 
-The export is loaded and compared with the run before DIR appears (docs/export.md).
+Or write its ternary encoder. The export is loaded and compared with the run before DIR appears
+(docs/export.md).
 """
 
 import argparse
@@ -15,7 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_run(parser)
     shared.add_path(parser, "directory", "DIR", "where to: a directory that does not exist yet")
     shared.add_overrides(parser)
-    parser.add_argument("--format", required=True, choices=FORMATS, help="who is to load it")
+    text = "who is to load it"
+    parser.add_argument("--format", dest="form", required=True, choices=FORMATS, help=text)
     shared.add_task(parser, "the task; needed if the run has several")
     text = "transformers: the encoder that serves the task, without the task's head"
     parser.add_argument("--encoder-only", action="store_true", help=text)
@@ -26,13 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from multitask.api.export_run import export
 
-    lines = export(
-        arguments.run,
-        arguments.directory,
-        arguments.overrides,
-        form=arguments.format,
-        task=arguments.task,
-        encoder_only=arguments.encoder_only,
-        int8=arguments.int8,
-    )
-    print("\n".join([*lines, f"written: {arguments.directory}"]))
+    for line in export(**vars(arguments)):
+        print(line)
+    print(f"written: {arguments.directory}")

@@ -1,8 +1,9 @@
-"""Draw how much each hidden state counts under the poolings hire and layer_attention.
+"""Draw how much each hidden state counts, by task, by length and by example.
 
-Writes NAME.png, .svg (a row per task), NAME_lengths.png, .svg (short and long texts),
-NAME-TASK.png, .svg (a row per example) and the numbers as NAME.json (docs/hire.md). A run without
-weights is drawn from its log: only the means of tasks. --groups orders the tasks and names groups.
+For the poolings hire and layer_attention. Writes NAME.png, .svg (a row per task),
+NAME_lengths.png, .svg (short and long texts), NAME-TASK.png, .svg (a row per example) and the
+numbers as NAME.json (docs/hire.md). A run without weights is drawn from its log: only the means of
+tasks. --groups orders the tasks and names groups.
 """
 
 import argparse

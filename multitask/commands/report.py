@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from multitask.api.compare_runs import report
 
-    made = report(arguments.runs, arguments.baseline, output=arguments.output)
+    made = report(**vars(arguments))
     print(f"{made}\n")
     if arguments.output is None:
         print("--output DIR writes this as HTML, Markdown, CSV, LaTeX and JSON, with figures")

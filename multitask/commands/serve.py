@@ -1,4 +1,4 @@
-"""Try a run in the browser: its tasks' scores, [CLS] attention, nearest texts and report.
+"""Try a run in the browser: scores, [CLS] attention, nearest texts and report.
 
 The page is on this machine's loopback address: no other machine can reach it (docs/serve.md).
 """

@@ -27,15 +27,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from multitask.api.score_vectors import sts
 
-    for line in sts(
-        arguments.run,
-        arguments.data,
-        arguments.overrides,
-        stsb=arguments.stsb,
-        task=arguments.task,
-        pooling=arguments.pooling,
-        layers=arguments.layers,
-        others=arguments.others,
-        output=arguments.output,
-    ):
+    for line in sts(**vars(arguments)):
         print(line)

@@ -1,4 +1,4 @@
-"""Search hyperparameters: train trials with suggested values, and write the best config.
+"""Search hyperparameters: train trials, and write the best config.
 
 Repeat the command to continue after a kill or an interruption.
 """
@@ -16,4 +16,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from multitask.api.sweeps import tune
 
-    tune(arguments.search, **shared.sweep_options(arguments), say=print)
+    tune(**vars(arguments), say=print)

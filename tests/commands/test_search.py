@@ -123,7 +123,10 @@ def test_an_index_of_another_run_or_encoder_is_refused(index, tiny_run, tmp_path
             ["index", "RUN", "--texts", "T", "--out", "TMP/i", "--ivf", "3"],
             "texts to train on, and",
         ),
-        (["index", "RUN", "--texts", "T", "--out", "TMP/i", "--probes", "3"], "--probes 3: expect"),
+        (
+            ["index", "RUN", "--texts", "T", "--out", "TMP/i", "--probes", "3"],
+            "--probes 3: give --ivf",
+        ),
         (["index", "RUN", "--texts", "T", "--out", "TMP/i", "--task", "x"], "no task 'x'"),
         (["index", "RUN", "--texts", "T", "--out", "TMP"], "TMP is not empty and holds no index"),
         (["evaluate-search", "RUN", "--pairs", "none"], "--pairs: no such file: none"),
