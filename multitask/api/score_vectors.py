@@ -13,7 +13,7 @@ from multitask.utils.files import without_nan, write_json, write_text
 from multitask.utils.outputs import check_replaced
 
 if TYPE_CHECKING:
-    from multitask.data.sts_suites import Suites
+    from multitask.reporting.sts_report import Suites
     from multitask.inference.embeddings import Vectors
 
 FIGURES = ("layers", "domains")

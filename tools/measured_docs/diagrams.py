@@ -1,4 +1,4 @@
-# Tested by tests/config/test_diagram.py
+# Tested by tests/config/test_describe_config.py
 """Diagrams of models, made from the shipped configs."""
 
 from multitask.config import load_config
