@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.api.evaluate_run import evaluate
-    from multitask.config.run_directory import RunDirectory
+    from multitask.store.run_directory import RunDirectory
 
     results = evaluate(**vars(arguments))
     for task, result in results.items():

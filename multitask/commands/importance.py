@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from multitask.reporting.figures import maps
     from multitask.reporting.figures.style import write_pictures
-    from multitask.utils.files import without_nan
+    from multitask.store.files import without_nan
 
     for text in arguments.text:
         check_text(text, "--text: the text")
@@ -87,6 +87,7 @@ def _of_run(
     from multitask.config.between_tasks import chosen_task
     from multitask.config.run_directory import RunDirectory
     from multitask.reporting.figures.maps import read_log
+    from multitask.store.run_directory import RunDirectory, load_run_config, load_saved_config
 
     run, only = RunDirectory(directory), arguments.task
     # `ablate` removes the weights of its runs

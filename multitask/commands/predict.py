@@ -69,7 +69,6 @@ def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Nam
     from multitask.api.predict_run import predict_texts
     from multitask.tasks.base import RowLabels
     from multitask.tasks.records import with_both_scores
-    from multitask.utils.files import write_text
 
     file, output = arguments.file, arguments.output
     if output is not None:
@@ -110,7 +109,7 @@ def _in_words(answer: "Answer", texts: Sequence[str]) -> str:
 
 def _check_output(output: Path, file: Path | None) -> None:
     """Raise UserError if predictions would overwrite something else."""
-    from multitask.config.run_directory import open_run
+    from multitask.store.run_directory import open_run
 
     run = open_run(output.parent.parent)
     if output.parent == run.predictions and run.holds_run:
