@@ -4,9 +4,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from multitask.config import load_run_config
 from multitask.config.between_tasks import chosen_task
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory, load_run_config
 from multitask.utils.errors import UserError, reading
 
 

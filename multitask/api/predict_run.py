@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitask.config import Config, load_run_config
+from multitask.config import Config
 from multitask.config.between_tasks import chosen_task
 from multitask.config.registry import head_type
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory, load_run_config
 from multitask.utils.errors import UserError, no_file, warn
 
 if TYPE_CHECKING:

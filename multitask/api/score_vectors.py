@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multitask.store.files import without_nan, write_json, write_text
+from multitask.store.outputs import check_replaced
 from multitask.utils.errors import UserError
-from multitask.utils.files import without_nan, write_json, write_text
-from multitask.utils.outputs import check_replaced
 
 if TYPE_CHECKING:
-    from multitask.reporting.sts_report import Suites
     from multitask.inference.embeddings import Vectors
+    from multitask.reporting.sts_report import Suites
 
 FIGURES = ("layers", "domains")
 

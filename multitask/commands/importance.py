@@ -83,9 +83,7 @@ def _of_run(
 
     Without its weights, these are the ones that the run logged at the selected steps.
     """
-    from multitask.config import load_run_config, load_saved_config
     from multitask.config.between_tasks import chosen_task
-    from multitask.config.run_directory import RunDirectory
     from multitask.reporting.figures.maps import read_log
     from multitask.store.run_directory import RunDirectory, load_run_config, load_saved_config
 
