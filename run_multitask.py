@@ -1,28 +1,14 @@
 """Multi-task BERT training from one YAML file: the command line."""
 # PYTHON_ARGCOMPLETE_OK
 
-import os
-import sys
-
-# Before the slow imports, as Python would print a traceback there. The script `multitask` of pip
-# imports this file.
-if __name__ == "__main__" or os.path.basename(sys.argv[0]) == "multitask":  # noqa: PTH119
-    import _signal  # type: ignore[import-not-found]  # `signal` is one of them
-
-    def interrupted(*_: object) -> None:
-        """End at Ctrl-C, as ``main`` does once it runs."""
-        os.write(2, b"error: interrupted\n")
-        os._exit(2)
-
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # else it is ignored
-        _signal.signal(_signal.SIGINT, interrupted)
-
 import argparse
 import contextlib
 import errno
 import importlib
 import io
-import signal
+import os
+import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,24 +30,10 @@ from multitask.utils.names import MODULES_VARIABLE
 from multitask.utils.terminal import escape_output
 from multitask.utils.versions import VERSION, git_revision, program_name
 
-COMMANDS = {
-    "train": "train; the word may be left out: the first argument is CONFIG then",
-    "ablate": "train every cell of a grid with every seed, and compare them in one table",
-    "tune": "search hyperparameters: train trials, and write the best config",
-    "check": "validate everything and print the plan; no training",
-    "evaluate": "score a run on dev, or on a labelled test split",
-    "predict": "predict the rows of a run, or your own texts; average several runs",
-    "attention": "draw what [CLS] attends to, layer by layer, for your own text",
-    "sts": "score sentence vectors on STS12 to STS16, STS-B and SICK-R",
-    "index": "make a search index of a file of texts",
-    "search": "find the texts of an index that are nearest to a query",
-    "serve": "start a page in the browser to try a run",
-    "evaluate-search": "measure search on pairs of questions: MRR, recall, latency, memory",
-    "importance": "draw how much each hidden state counts: by task, by length, by example",
-    "export": "write a task as a model for transformers, sentence-transformers or ONNX",
-    "table": "fill a paper's table with finished runs: its printed values next to ours",
-    "report": "compare finished runs in one table, with intervals",
-}
+COMMANDS = tuple(
+    "train ablate tune check evaluate predict attention sts index search serve evaluate-search "
+    "importance export table report".split()
+)
 ADVICE = {
     errno.ENOSPC: "; what was saved before is intact: free space",
     errno.EEXIST: ": a file of that name is where a directory is needed: choose another place",
@@ -107,14 +79,10 @@ def print_help() -> None:
     print(f"usage: {program} [COMMAND] ...   ({program} COMMAND --help: its arguments)\n")
     print("Train one BERT encoder on several tasks from one YAML file.\n")
     width = max(map(len, COMMANDS))
-    for name, text in COMMANDS.items():
-        print(f"  {name:{width}}  {text}")
+    for name in COMMANDS:
+        summary = (command_module(name).__doc__ or "").partition("\n")[0].partition(" (docs/")[0]
+        print(f"  {name:{width}}  {summary.removesuffix('.')}")
     print(f"\nExample: {program} configs/demo.yaml training.epochs=1 --overwrite\n{EPILOG}")
-
-
-def print_version() -> None:
-    commit = git_revision()
-    print(f"multitask {VERSION}" + (f" (commit {commit})" if commit else ""))
 
 
 def complete() -> None:
@@ -132,7 +100,10 @@ def main(arguments: list[str]) -> int:
     try:
         os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch: large tensors in huge pages
         escape_output()
-        check_place()
+        try:
+            os.getcwd()  # noqa: PTH109 - libraries end the process in a directory that was deleted
+        except FileNotFoundError:
+            raise UserError("the working directory was deleted: change to another one") from None
         return run(arguments)
     except UserError as error:
         with contextlib.suppress(OSError):
@@ -151,14 +122,14 @@ def main(arguments: list[str]) -> int:
         remedy = "or lower `batch_size` or `max_length` of the tasks"
         complain(f"too little memory ({reason_of(error, 200)}): {LIMITS[errno.ENOMEM]}, {remedy}")
     except KeyboardInterrupt:
-        others = not arguments or arguments[0] in COMMANDS.keys() - {"train"}
-        advice = "" if others else "; a run that has saved a checkpoint goes on with --resume"
+        trains = arguments and (arguments[0] == "train" or arguments[0] not in COMMANDS)
+        advice = "; a run that has saved a checkpoint goes on with --resume" if trains else ""
         complain(f"interrupted{advice}")
     except BaseException as error:
         if not is_panic(error):
             raise
         advice = (
-            "a file that it reads is damaged, such as the encoder's tokenizer.json: copy it anew"
+            "a file that it reads is damaged, such as an encoder's tokenizer.json: copy it anew"
         )
         complain(f"a library failed ({reason_of(error, 200)}): {advice}")
     return 2
@@ -175,14 +146,6 @@ def complain(message: str) -> None:
 def discard(stream: int) -> None:
     """Send a stream that cannot be written nowhere: Python flushes it once more at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-
-
-def check_place() -> None:
-    """Raise UserError in a directory that was deleted: libraries end the process there."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        raise UserError("the working directory was deleted: change to another one") from None
 
 
 class StandardOutput(io.FileIO):
@@ -202,7 +165,8 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return 0 if arguments else 2
     if arguments == ["--version"]:
-        print_version()
+        commit = git_revision()
+        print(f"multitask {VERSION}" + (f" (commit {commit})" if commit else ""))
         sys.stdout.flush()
         return 0
     name, rest = arguments[0], arguments[1:]
@@ -213,19 +177,14 @@ def run(arguments: list[str]) -> int:
             return 2
         name, rest = "train", arguments
     parsed = parse(name, rest)
-    if parsed.allow_module:
-        os.environ[MODULES_VARIABLE] = ",".join(parsed.allow_module)
+    if allowed := vars(parsed).pop("allow_module"):
+        os.environ[MODULES_VARIABLE] = ",".join(allowed)
     if MODULES_VARIABLE in os.environ:
         sys.path.append(os.getcwd())  # noqa: PTH109
-    with talking(say_on_stderr), working(name):
+    with talking(partial(print, file=sys.stderr)), working(name):
         command_module(name).run(parsed)
     sys.stdout.flush()
     return 0
-
-
-def say_on_stderr(line: str) -> None:
-    """Print a line that is no result."""
-    print(line, file=sys.stderr)
 
 
 def program() -> None:
@@ -241,8 +200,6 @@ def program() -> None:
         errors=sys.stdout.errors,
         line_buffering=bool(sys.stdout.line_buffering),
     )
-    if signal.getsignal(signal.SIGINT) is globals().get("interrupted", 0):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))
 
 

@@ -10,13 +10,13 @@ from multitask.utils.waiting import limit_spinning
 # imported when used: config errors and --help need no torch
 _LAZY = {
     "Callback": "multitask.training.callbacks",
-    "ablate": "multitask.api.train_grid",
+    "ablate": "multitask.api.sweeps",
     "check": "multitask.api.check_config",
     "evaluate": "multitask.api.evaluate_run",
     "load": "multitask.inference.load_run",
     "report": "multitask.api.compare_runs",
     "train": "multitask.api.train_model",
-    "tune": "multitask.api.tune_search",
+    "tune": "multitask.api.sweeps",
 }
 __all__ = ["UserError", *_LAZY]
 

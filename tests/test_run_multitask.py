@@ -4,7 +4,6 @@ import errno
 import io
 import os
 import re
-import signal
 import subprocess
 import sys
 
@@ -134,32 +133,10 @@ def test_what_ends_python_passes(ends, monkeypatch):
         run_multitask.main(["config.yaml"])
 
 
-@pytest.mark.parametrize("ignored", [False, True])
-def test_ctrl_c_while_modules_are_imported(ignored, tmp_path):
-    """The first of them presses it. A shell ignores it for commands in the background."""
-    (tmp_path / "argparse.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
-    handler = signal.SIG_IGN if ignored else signal.default_int_handler
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "run_multitask.py"), "--help"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
-        capture_output=True,
-        text=True,
-    )
-    if ignored:
-        assert "interrupted" not in done.stderr
-    else:
-        assert (done.returncode, done.stderr) == (2, "error: interrupted\n")
-
-
-def test_a_config_key_as_an_option_is_answered_with_the_full_key(capsys):
-    line = complaint(capsys, "configs/demo.yaml", "--epochs", "1")
-    assert line.startswith("--epochs: no such option") and "training.epochs=VALUE" in line
-
-
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
+        (["--epochs", "1"], "training.epochs=VALUE"),
         (["--use_gpu"], "device=cuda"),
         (["--lr", "1e-5"], "training.lr=VALUE"),
         (["--batch_size=8"], "defaults.batch_size=VALUE"),

@@ -5,9 +5,9 @@ import os
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from multitask.config.checks import check_task
+from multitask.config.between_tasks import chosen_task
 from multitask.store.run_directory import load_run_config
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, warn
 from multitask.utils.paths import expand_home
 
 
@@ -42,7 +42,7 @@ def evaluate(
     directory = expand_home(os.fspath(run))
     config = load_run_config(directory, list(overrides))
     if task is not None:
-        check_task(directory, config, task)
+        chosen_task(directory, config, task)
 
     from multitask.inference.load_run import TrainedRun
     from multitask.training.report_json import dev_results
@@ -54,7 +54,7 @@ def evaluate(
             continue
         rows = trained.load_split(name, split)
         if rows.rows.labels is None:
-            print(f"{name}: {rows.rows.source} has no labels; see: predict {directory}")
+            warn(f"{name}: {rows.rows.source} has no labels; see: predict {directory}")
             continue
         scores = trained.score_split(name, rows)
         metrics, intervals = dev_results(scores, rows.rows, trained.readers[name])

@@ -1,18 +1,13 @@
-"""Arguments that several commands have, and the checks of their values."""
+"""Arguments that several commands have, and how they are read."""
 
 import argparse
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from multitask.utils.errors import UserError
 from multitask.utils.names import PACKAGED_ENCODER
 from multitask.utils.paths import expand_home
-
-if TYPE_CHECKING:
-    from multitask.config import Config
-    from multitask.sweep.engines.base import Settings
 
 # the name of an option of sbatch; variables, as in `export=ALL,HOME=/tmp`, are not named so
 OPTION = re.compile("[a-z][a-z0-9-]*")
@@ -24,6 +19,26 @@ FLAGS = frozenset(
 CHANGES = "values of the run to change, such as data_dir=DIR"
 
 
+def add_path(
+    parser: argparse._ActionsContainer, name: str, metavar: str, text: str, **options: Any
+) -> None:
+    """Add a path; ``~`` at its beginning is the home directory. ``text`` is the help."""
+    parser.add_argument(name, metavar=metavar, type=expand_home, help=text, **options)
+
+
+def add_number(
+    parser: argparse._ActionsContainer, name: str, text: str, *, least: int = 1, **options: Any
+) -> None:
+    """Add a whole number, ``least`` or more."""
+
+    def number(word: str) -> int:
+        if not word.isdecimal() or int(word) < least:
+            raise UserError(f"{name}: expected a whole number ≥ {least}, not {word}")
+        return int(word)
+
+    parser.add_argument(name, metavar="N", type=number, help=text, **options)
+
+
 def add_config(parser: argparse.ArgumentParser) -> None:
     """Add CONFIG and the values that replace some of its keys."""
     parser.add_argument("config", metavar="CONFIG", help="YAML file, such as configs/demo.yaml")
@@ -31,13 +46,13 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def add_overrides(parser: argparse.ArgumentParser, text: str = CHANGES) -> None:
-    """Add key=value ...; ``text`` is the help."""
+    """Add key=value ..."""
     parser.add_argument("overrides", metavar="key=value", nargs="*", default=[], help=text)
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add RUN, a run directory."""
-    parser.add_argument("run", metavar="RUN", type=expand_home, help="run directory")
+    add_path(parser, "run", "RUN", "run directory")
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
@@ -58,86 +73,65 @@ def runs_and_overrides(arguments: argparse.Namespace) -> tuple[list[Path], list[
     from multitask.config.yaml_merge import is_override
 
     overrides = [word for word in arguments.more if is_override(word)]
-    return [
-        arguments.run,
-        *(expand_home(w) for w in arguments.more if w not in overrides),
-    ], overrides
+    more = [expand_home(word) for word in arguments.more if word not in overrides]
+    return [arguments.run, *more], overrides
 
 
 def add_task(parser: argparse.ArgumentParser, text: str) -> None:
-    """Add --task; ``text`` is the help."""
+    """Add --task."""
     parser.add_argument("--task", metavar="T", help=text)
 
 
 def add_pooling(parser: argparse.ArgumentParser, more: str = "") -> None:
     """Add --pooling; the help ends with ``more``."""
-    text = f"a pooling without weights{more}"
-    parser.add_argument("--pooling", metavar="P", help=text)
+    parser.add_argument("--pooling", metavar="P", help=f"a pooling without weights{more}")
 
 
 def add_output(parser: argparse.ArgumentParser, metavar: str, text: str) -> None:
-    """Add --output; ``text`` is the help."""
-    parser.add_argument("--output", metavar=metavar, type=expand_home, help=text)
+    """Add --output."""
+    add_path(parser, "--output", metavar, text)
 
 
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add where the runs of a sweep are trained, and how many at once."""
+def add_sweep(parser: argparse.ArgumentParser, part: str, output: str) -> None:
+    """Add the options of a sweep: of every ``part``, and where the runs are trained."""
     from multitask.sweep.engines.base import ENGINES
 
+    add_overrides(parser, f"config values of every {part}, such as data_dir=DIR")
+    text = "keep each run's weights, checkpoints and encoder copy"
+    parser.add_argument("--keep-weights", action="store_true", help=text)
+    add_output(parser, "DIR", f"default: {output}")
     group = parser.add_argument_group("where the runs are trained (docs/ablations.md)")
     text = "this machine (local, the default), Ray or SLURM"
     group.add_argument("--engine", choices=tuple(ENGINES), default="local", help=text)
     text = "runs at once (default 1; a grid on SLURM: all)"
     group.add_argument("--jobs", metavar="N", type=int, help=text)
     text = "CPU cores per run (default: an equal share)"
-    group.add_argument("--cpus-per-run", metavar="N", type=int, help=text)
+    group.add_argument("--cpus-per-run", dest="cpus", metavar="N", type=int, help=text)
     text = "GPUs per run; 0.5: two runs share one (Ray)"
-    group.add_argument("--gpus-per-run", metavar="F", type=float, help=text)
+    group.add_argument("--gpus-per-run", dest="gpus", metavar="F", type=float, help=text)
     text = "a Ray cluster, such as auto (default: a new one on this machine)"
     group.add_argument("--address", metavar="A", help=text)
     text = "options of sbatch, such as partition=gpu,time=2:00:00; may be repeated"
-    group.add_argument("--slurm", metavar="KEY[=VALUE],...", action="append", help=text)
+    group.add_argument("--slurm", metavar="KEY[=VALUE],...", action=SbatchOptions, help=text)
     text = "lines of bash that SLURM's nodes run before each run (docs/clusters.md)"
-    group.add_argument("--slurm-setup", metavar="FILE", type=expand_home, help=text)
+    add_path(group, "--slurm-setup", "FILE", text)
     text = "submit the runs to SLURM, write the table so far and end"
     group.add_argument("--detach", action="store_true", help=text)
 
 
-def engine_settings(arguments: argparse.Namespace, directory: Path) -> "Settings":
-    """Return what ``add_engine`` read, for a sweep in a directory.
-
-    Raises UserError for a wrong number, or an option of another engine.
-    """
-    from multitask.sweep.engines.base import Settings
-
-    others = {"address": "ray", "slurm": "slurm", "slurm-setup": "slurm", "detach": "slurm"}
-    for option, engine in others.items():
-        if getattr(arguments, option.replace("-", "_")) and arguments.engine != engine:
-            raise UserError(f"--{option}: only for --engine {engine}: leave it out")
-    return Settings(
-        directory,
-        jobs=arguments.jobs,
-        cpus=arguments.cpus_per_run,
-        gpus=arguments.gpus_per_run,
-        address=arguments.address,
-        slurm=_options("--slurm", arguments.slurm or ()),
-        slurm_setup=arguments.slurm_setup,
-        detach=arguments.detach,
-    )
-
-
-def _options(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """Read ``KEY=VALUE,KEY,...``; an option without a value gets an empty text.
+class SbatchOptions(argparse.Action):
+    """Reads ``KEY=VALUE,KEY,...``; an option without a value gets an empty text.
 
     A value may have commas: a part that begins neither ``key=`` nor is an option that needs no
     value goes on with the value before it. What is in double quotes is not divided.
 
     Raises UserError for a part without a key or a value.
     """
-    options: dict[str, str] = {}
-    for text in texts:
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        options: dict[str, str] = dict(getattr(namespace, self.dest) or {})
         key = ""
-        for part in re.split(r',(?=(?:[^"]*"[^"]*")*[^"]*$)', text):
+        for part in re.split(r',(?=(?:[^"]*"[^"]*")*[^"]*$)', values):
             plain = part.replace('"', "")
             name, equals, value = plain.partition("=")
             if OPTION.fullmatch(name) and (value if equals else name in FLAGS):
@@ -146,18 +140,5 @@ def _options(option: str, texts: Sequence[str]) -> dict[str, str]:
             elif plain and not (equals and OPTION.fullmatch(name)) and options.get(key):
                 options[key] += f",{plain}"  # such as `mail-type=END,FAIL`
             else:
-                raise UserError(f"{option}: expected KEY=VALUE,KEY=VALUE, not {part!r}")
-    return options
-
-
-def check_number(option: str, number: int, least: int = 1) -> None:
-    """Raise UserError unless ``number`` is at least ``least``."""
-    if number < least:
-        raise UserError(f"{option}: expected a whole number ≥ {least}, not {number}")
-
-
-def only_task(run: Path, config: "Config") -> str:
-    """Return the task of a run with one task. Raises UserError if it has several."""
-    if len(config.tasks) > 1:
-        raise UserError(f"{run}: name the task by --task: one of {', '.join(config.tasks)}")
-    return next(iter(config.tasks))
+                raise UserError(f"--slurm: expected KEY=VALUE,KEY=VALUE, not {part!r}")
+        setattr(namespace, self.dest, options)

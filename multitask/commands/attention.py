@@ -1,6 +1,7 @@
-"""Draw how much [CLS] attends to each token of a text, layer by layer, mean over heads.
+"""Draw how much [CLS] attends to each token of a text, layer by layer.
 
-Writes NAME.png, NAME.svg and the numbers as NAME.json (docs/bert-from-scratch.md).
+The weights are means over heads. Writes NAME.png, NAME.svg and the numbers as NAME.json
+(docs/bert-from-scratch.md).
 """
 
 import argparse
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import json
 
-    from multitask.config.checks import check_task
+    from multitask.config.between_tasks import chosen_task
     from multitask.store.prepare_run import check_encoder
     from multitask.store.run_directory import load_run_config, open_run
     from multitask.utils.errors import UserError, check_text
@@ -34,13 +35,12 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"--text: one text, or two for a pair, not {len(texts)}")
     for text in texts:
         check_text(text, "--text: the text")
-    config, run = None, open_run(name)
+    run = open_run(name)
     if run.holds_run:
         # one text needs no GPU, and its weights are wanted in fp32
         fixed = ["device=cpu", "training.precision=fp32"]
         config = load_run_config(name, [*fixed, *arguments.overrides])
-        task = task or next(iter(config.tasks))
-        check_task(name, config, task)
+        task = chosen_task(name, config, task or next(iter(config.tasks)))
     else:
         check_encoder(arguments.run, task, arguments.overrides)
 
@@ -50,21 +50,20 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.reporting.figures.maps import draw_heads, draw_mean
     from multitask.reporting.figures.style import write_pictures
 
-    if config is None:
-        (encoder, tokenizer), adapter = load_encoder_and_tokenizer(arguments.run), None
-    else:
+    if run.holds_run:
         trained = TrainedRun(name, config)
         (encoder, adapter), tokenizer = trained.encoder(task), trained.tokenizer
+    else:
+        (encoder, tokenizer), adapter = load_encoder_and_tokenizer(arguments.run), None
     attention = cls_attention(encoder.eval(), tokenizer, texts, adapter)
     source = arguments.run if task is None else f"{arguments.run}, task {task}"
     pictures = {"": draw_mean(attention, source)}
     if arguments.heads:
         pictures["-heads"] = draw_heads(attention, source)
-    output = arguments.output or (
-        Path("attention") if config is None else run.pictures("attention")
-    )
-    if config is not None:
+    place = Path("attention")
+    if run.holds_run:
         trained.check_unchanged()
+        place = run.pictures("attention")
     head = {"source": arguments.run, "task": task, "texts": texts}
     numbers = json.dumps(head | attention.to_json(arguments.heads))
-    write_pictures(output, "attention", pictures, numbers)
+    write_pictures(arguments.output or place, "attention", pictures, numbers)

@@ -1,21 +1,21 @@
-"""Validate everything a run needs and print the plan; nothing is trained or written."""
+"""Validate everything a run needs and print the plan, without training."""
 
 import argparse
 
-from multitask.commands.arguments import add_config
+from multitask.commands import arguments as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
+    shared.add_config(parser)
+    text = "print the model as a Mermaid flowchart instead; data and encoder are not read"
+    parser.add_argument("--diagram", action="store_true", help=text)
     text = "do not take one batch of each task forward and backward"
-    diagram = "print the model as a Mermaid flowchart instead; data and encoder are not read"
-    parser.add_argument("--diagram", action="store_true", help=diagram)
     parser.add_argument("--no-dry-run", dest="dry_run", action="store_false", help=text)
 
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_config
-    from multitask.config.diagram import diagram
+    from multitask.config.describe_config import diagram
 
     config = load_config(arguments.config, arguments.overrides)
     if arguments.diagram:

@@ -1,8 +1,9 @@
-"""Draw how much each hidden state counts under the poolings hire and layer_attention.
+"""Draw how much each hidden state counts, by task, by length and by example.
 
-Writes NAME.png, .svg (a row per task), NAME_lengths.png, .svg (short and long texts),
-NAME-TASK.png, .svg (a row per example) and the numbers as NAME.json (docs/hire.md). A run without
-weights is drawn from its log: only the means of tasks. --groups orders the tasks and names groups.
+For the poolings hire and layer_attention. Writes NAME.png, .svg (a row per task),
+NAME_lengths.png, .svg (short and long texts), NAME-TASK.png, .svg (a row per example) and the
+numbers as NAME.json (docs/hire.md). A run without weights is drawn from its log: only the means of
+tasks. --groups orders the tasks and names groups.
 """
 
 import argparse
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from multitask.commands import arguments as shared
 from multitask.utils.errors import UserError, check_text
-from multitask.utils.paths import expand_home
 
 if TYPE_CHECKING:
     from multitask.config import Config
@@ -25,34 +25,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "only this task (default: every task whose pooling weighs hidden states)"
     shared.add_task(parser, text)
     text = "score this text instead of the dev set, a pair separated by a tab; may be repeated"
-    parser.add_argument("--text", metavar="T", action="append", help=text)
+    parser.add_argument("--text", metavar="T", action="append", default=[], help=text)
     text = "rows of dev that are drawn one by one (default: 20)"
-    parser.add_argument("--examples", metavar="N", type=int, default=20, help=text)
+    shared.add_number(parser, "--examples", text, least=0, default=20)
     text = "YAML file with groups of tasks, such as configs/hire/figure2.yaml (default: no groups)"
-    parser.add_argument("--groups", metavar="FILE", type=expand_home, help=text)
-    place = "name of the files, or a directory for them"
-    default = "importance, in the run or, of several, here"
-    shared.add_output(parser, "NAME", f"{place} (default: {default})")
+    shared.add_path(parser, "--groups", "FILE", text)
+    text = "name of the files, or a directory for them (default: importance, in the run or, of "
+    shared.add_output(parser, "NAME", f"{text}several, here)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     import json
     from dataclasses import asdict
 
-    from multitask.reporting.figures.maps import (
-        draw_examples,
-        draw_lengths,
-        draw_tasks,
-        in_groups,
-        load_groups,
-    )
+    from multitask.reporting.figures import maps
     from multitask.reporting.figures.style import write_pictures
     from multitask.store.files import without_nan
 
-    shared.check_number("--examples", arguments.examples, least=0)
-    for text in arguments.text or []:
+    for text in arguments.text:
         check_text(text, "--text: the text")
-    groups = load_groups(arguments.groups) if arguments.groups else None
+    groups = maps.load_groups(arguments.groups) if arguments.groups else None
     runs, overrides = shared.runs_and_overrides(arguments)
     rows = [
         (directory, importance)
@@ -61,33 +53,27 @@ def run(arguments: argparse.Namespace) -> None:
     ]
     group_of: list[str] = []  # of each row
     if groups:
-        order, group_of = in_groups([importance.task for _, importance in rows], groups)
+        order, group_of = maps.in_groups([importance.task for _, importance in rows], groups)
         rows = [rows[place] for place in order]
-    labels = _labels(rows)
+    # a row is named by its task, with the run or the run's path where tasks repeat
+    for form in ("{task}", "{run.name} {task}", "{run} {task}"):
+        labels = [form.format(task=importance.task, run=run) for run, importance in rows]
+        if len(set(labels)) == len(labels):
+            break
     importances = [importance for _, importance in rows]
-    pictures = {"": draw_tasks(importances, labels, group_of)}
+    pictures = {"": maps.draw_tasks(importances, labels, group_of)}
     split = [n for n, importance in enumerate(importances) if importance.median]
     if split:
         named = [labels[n] for n in split]
         in_group = [group_of[n] for n in split] if groups else []
-        pictures["_lengths"] = draw_lengths([importances[n] for n in split], named, in_group)
+        pictures["_lengths"] = maps.draw_lengths([importances[n] for n in split], named, in_group)
     for label, importance in zip(labels, importances, strict=True):
         if importance.texts:
-            pictures["-" + re.sub(r"[^\w.+-]+", "-", label)] = draw_examples(importance, label)
+            name = "-" + re.sub(r"[^\w.+-]+", "-", label)
+            pictures[name] = maps.draw_examples(importance, label)
     output = arguments.output or (runs[0] if len(runs) == 1 else Path()) / "importance"
     entries = [{"run": str(directory)} | asdict(importance) for directory, importance in rows]
-    numbers = json.dumps(without_nan(entries), indent=1)
-    write_pictures(output, "importance", pictures, numbers)
-
-
-def _labels(rows: Sequence[tuple[Path, "Importance"]]) -> list[str]:
-    """Name each row: by its task, with the run or the run's path where tasks repeat."""
-    labels = [importance.task for _, importance in rows]
-    if len(set(labels)) < len(labels):
-        labels = [f"{directory.name} {importance.task}" for directory, importance in rows]
-    if len(set(labels)) < len(labels):
-        labels = [f"{directory} {importance.task}" for directory, importance in rows]
-    return labels
+    write_pictures(output, "importance", pictures, json.dumps(without_nan(entries), indent=1))
 
 
 def _of_run(
@@ -97,24 +83,20 @@ def _of_run(
 
     Without its weights, these are the ones that the run logged at the selected steps.
     """
-    from multitask.config.checks import check_task
+    from multitask.config.between_tasks import chosen_task
     from multitask.reporting.figures.maps import read_log
     from multitask.store.run_directory import RunDirectory, load_run_config, load_saved_config
 
-    run = RunDirectory(directory)
+    run, only = RunDirectory(directory), arguments.task
     # `ablate` removes the weights of its runs
     removed = run.finished and run.metrics.is_file() and not run.encoder.is_dir()
     config = (load_saved_config if removed else load_run_config)(directory, list(overrides))
-    only = arguments.task
-    if only is not None:
-        check_task(directory, config, only)
-    chosen = [name for name in config.tasks if only in (None, name)]
+    chosen = list(config.tasks) if only is None else [chosen_task(directory, config, only)]
     if not removed:
         importances = list(_computed(directory, config, chosen, arguments))
     elif arguments.text:
-        raise UserError(
-            f"{directory}: its weights were removed, so --text cannot be used: train it again"
-        )
+        message = "its weights were removed, so --text cannot be used: train it again"
+        raise UserError(f"{directory}: {message}")
     else:
         tasks = run.load_report().tasks
         steps = {task: tasks[task].selected_step for task in chosen if task in tasks}
@@ -134,19 +116,19 @@ def _computed(
     from multitask.inference.analysis.state_importance import importance
     from multitask.inference.load_run import TrainedRun
 
-    trained, texts = TrainedRun(directory, config), arguments.text
+    trained = TrainedRun(directory, config)
     for task in tasks:
         if not weighs_states(trained.model.module(task).scoring_pooler):
             continue
-        if texts:
-            items = trained.inputs(task, texts)
+        if arguments.text:
+            items = trained.inputs(task, arguments.text)
             rows, tokens = [[sequence] for sequence in items], trained.tokens(task, items)
-        elif "dev" in trained.config.tasks[task].data.scored:
+        elif "dev" in config.tasks[task].data.scored:
             split = trained.load_split(task, "dev")
-            form = input_of(trained.config.tasks[task])
+            form = input_of(config.tasks[task])
             rows, tokens = [form.sequences(row) for row in split.rows.texts], split.tokens
         else:
             continue
-        which, examples = ("texts", len(rows)) if texts else ("dev", arguments.examples)
+        which, examples = ("texts", len(rows)) if arguments.text else ("dev", arguments.examples)
         scorer = trained.scorer_for(task)
         yield importance(scorer, task, tokens, rows, split=which, examples=examples)

@@ -4,25 +4,18 @@
 import argparse
 from pathlib import Path
 
-from multitask.commands.arguments import add_pooling, add_source, add_task, check_number
-from multitask.utils.paths import expand_home
+from multitask.commands import arguments as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_source(parser)
-    parser.add_argument(
-        "--texts", metavar="FILE", type=expand_home, required=True, help="UTF-8, one text a line"
-    )
-    parser.add_argument(
-        "--out", metavar="DIR", type=expand_home, required=True, help="directory of the index"
-    )
+    shared.add_source(parser)
+    shared.add_path(parser, "--texts", "FILE", "UTF-8, one text a line", required=True)
+    shared.add_path(parser, "--out", "DIR", "directory of the index", required=True)
     text = "an approximate index of N lists, at most a list for every 39 texts (default: exact)"
-    parser.add_argument("--ivf", metavar="N", type=int, help=text)
-    parser.add_argument(
-        "--probes", metavar="N", type=int, help="lists searched with --ivf (default 5)"
-    )
-    add_task(parser, "the run's task whose vectors count")
-    add_pooling(parser)
+    shared.add_number(parser, "--ivf", text)
+    shared.add_number(parser, "--probes", "lists searched with --ivf (default 5)")
+    shared.add_task(parser, "the run's task whose vectors count")
+    shared.add_pooling(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace the index in DIR")
 
 
@@ -33,30 +26,26 @@ def run(arguments: argparse.Namespace) -> None:
     import_faiss()
     check_output(arguments.out, arguments.overwrite)
     lists, probes = arguments.ivf, arguments.probes
-    if lists is not None:
-        check_number("--ivf", lists)
-    if probes is not None and (lists is None or not 1 <= probes <= lists):
-        most = "--ivf N too" if lists is None else f"1 to {lists}"
-        raise UserError(f"--probes {probes}: expected {most}")
+    if probes is not None and (lists is None or probes > lists):
+        raise UserError(f"--probes {probes}: give --ivf N too, of at least as many lists")
 
     from multitask.inference.embeddings import open_vectors
 
     vectors = open_vectors(arguments.run, task=arguments.task, pooling=arguments.pooling)
     place = Path(arguments.run)
-    origin = Origin(
-        source=str(place.absolute()) if place.is_dir() else arguments.run,
-        task=vectors.task,
-        pooling=arguments.pooling,
-        max_length=vectors.max_length,
-        fingerprint=vectors.fingerprint(),
-    )
     ivf = None if lists is None else (lists, probes or min(5, lists))
     facts = build(
         arguments.texts,
         arguments.out,
         vectors.encode,
         dim=vectors.dim,
-        origin=origin,
+        origin=Origin(
+            source=str(place.absolute()) if place.is_dir() else arguments.run,
+            task=vectors.task,
+            pooling=arguments.pooling,
+            max_length=vectors.max_length,
+            fingerprint=vectors.fingerprint(),
+        ),
         ivf=ivf,
         overwrite=arguments.overwrite,
     )

@@ -2,23 +2,22 @@
 
 import argparse
 
-from multitask.commands.arguments import add_output
-from multitask.utils.paths import expand_home
+from multitask.commands import arguments as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "run directory; runs that differ only in their seed make one row"
-    parser.add_argument("runs", metavar="RUN", type=expand_home, nargs="+", help=text)
+    shared.add_path(parser, "runs", "RUN", text, nargs="+")
     text = "row that the others are compared with, as the table names it (default: the first)"
     parser.add_argument("--baseline", metavar="NAME", help=text)
     files = "report.html, table.md, .csv and .tex, comparison.json and figures"
-    add_output(parser, "DIR", f"also write {files} there")
+    shared.add_output(parser, "DIR", f"also write {files} there")
 
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.api.compare_runs import report
 
-    made = report(arguments.runs, arguments.baseline, output=arguments.output)
+    made = report(**vars(arguments))
     print(f"{made}\n")
     if arguments.output is None:
         print("--output DIR writes this as HTML, Markdown, CSV, LaTeX and JSON, with figures")

@@ -3,20 +3,15 @@
 import argparse
 from pathlib import Path
 
-from multitask.utils.paths import expand_home
+from multitask.commands import arguments as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "index", metavar="DIR", type=expand_home, help="directory that `index` wrote"
-    )
+    shared.add_path(parser, "index", "DIR", "directory that `index` wrote")
     parser.add_argument("queries", metavar="QUERY", nargs="+", help="what to look for")
-    parser.add_argument(
-        "--top", metavar="N", type=int, default=10, help="texts a query (default 10)"
-    )
-    parser.add_argument(
-        "--run", metavar="RUN", help="where the run of the index is now, if it has moved"
-    )
+    shared.add_number(parser, "--top", "texts a query (default 10)", default=10)
+    text = "where the run of the index is now, if it has moved"
+    parser.add_argument("--run", metavar="RUN", help=text)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -30,9 +25,8 @@ def run(arguments: argparse.Namespace) -> None:
     origin = index.facts.origin
     source = arguments.run or origin.source
     if Path(source).is_absolute() and not Path(source).exists():
-        raise UserError(
-            f"{arguments.index}: what it was made with is no longer at {source}: name it by --run"
-        )
+        message = f"what it was made with is no longer at {source}: name it by --run"
+        raise UserError(f"{arguments.index}: {message}")
 
     from multitask.inference.embeddings import open_vectors
 
@@ -48,8 +42,6 @@ def run(arguments: argparse.Namespace) -> None:
             if place >= 0:
                 print(f"{score:6.3f}  line {index.lines[place]}: {index.texts[place]}")
         if (count := int((nearest >= 0).sum())) < arguments.top:
-            warn(
-                f"{query!r:.60}: {count} of {arguments.top} texts: {index.facts.probes} of "
-                f"{index.facts.lists} lists were searched, and they hold no more; make the index "
-                "again with more --probes, or without --ivf"
-            )
+            lists = f"{index.facts.probes} of {index.facts.lists} lists were searched"
+            advice = "make the index again with more --probes, or without --ivf"
+            warn(f"{query!r:.60}: {count} of {arguments.top} texts: {lists}; {advice}")

@@ -1,21 +1,18 @@
-"""Try a run in the browser: its tasks' scores, [CLS] attention, nearest texts and report.
+"""Try a run in the browser: scores, [CLS] attention, nearest texts and report.
 
 The page is on this machine's loopback address: no other machine can reach it (docs/serve.md).
 """
 
 import argparse
 
-from multitask.commands.arguments import add_run
-from multitask.utils.paths import expand_home
+from multitask.commands import arguments as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_run(parser)
+    shared.add_run(parser)
     text = "a search index made with this run: also show its nearest texts"
-    parser.add_argument("--index", metavar="DIR", type=expand_home, help=text)
-    parser.add_argument(
-        "--port", metavar="N", type=int, default=8765, help="default 8765; 0: any free one"
-    )
+    shared.add_path(parser, "--index", "DIR", text)
+    shared.add_number(parser, "--port", "default 8765; 0: any free one", least=0, default=8765)
 
 
 def run(arguments: argparse.Namespace) -> None:

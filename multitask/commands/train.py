@@ -1,4 +1,4 @@
-"""Train the tasks of a YAML file, evaluate them and write the report."""
+"""Train the tasks of a YAML file; the word `train` may be left out."""
 
 import argparse
 import time

@@ -9,9 +9,8 @@ generated from the docstrings below the fields.
 """
 
 from multitask.config.base import EMBEDDED_DIR, Choice, Strict, model_in
-from multitask.config.config import Config
+from multitask.config.config import BitLinearConfig, Config, EncoderConfig, InitFromConfig
 from multitask.config.data_config import TEXT_KEYS, DataConfig
-from multitask.config.encoder_config import BitLinearConfig, EncoderConfig, InitFromConfig
 from multitask.config.read_config import load_config
 from multitask.config.task_config import CourseFileConfig, SmartConfig, TaskConfig
 from multitask.config.training_config import StageConfig, TrainingConfig

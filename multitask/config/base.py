@@ -1,18 +1,33 @@
 # Tested by tests/config/test_schema.py
 """The base classes and helpers of all config models."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from multitask.config.yaml_reader import KeyPath
+from multitask.utils.errors import UserError
 from multitask.utils.limits import LARGEST_NUMBER
+from multitask.utils.names import EMBEDDED
+from multitask.utils.paths import check_utf8, expand_home
 
-SMALLEST = 1e-30
+SMALLEST = 1e-30  # training in fp32 makes a smaller number 0
 # a method inside an option: its name, or {name: ..., options}
 Method = Annotated[str | dict[str, Any], "method"]
 EMBEDDED_DIR = Path(__file__).parent.parent / "data" / "embedded"
+_EXPECTED = {
+    "int_type": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "string_type": "expected text",
+    "bool_type": "expected true or false",
+    "list_type": "expected a list",
+    "dict_type": "expected keys and values",
+    "model_type": "expected keys and values",
+}
 
 
 def mistake(key: str, message: str) -> PydanticCustomError:
@@ -20,15 +35,63 @@ def mistake(key: str, message: str) -> PydanticCustomError:
     return PydanticCustomError("at_key", "{message}", {"key": key, "message": message})
 
 
-def out_of_bounds(value: Any) -> str:
-    """Say why a number is too large, or too close to 0, for training in fp32; "" if it is not."""
-    if not isinstance(value, int | float):
-        return ""
-    if abs(value) > LARGEST_NUMBER:
-        return f"expected a number of at most {LARGEST_NUMBER:,}, not {value:g}"
-    if 0 < abs(value) < SMALLEST:
-        return f"expected 0 or a number of at least {SMALLEST:g}, not {value:g}"
-    return ""
+def describe(error: ValidationError) -> tuple[KeyPath, str, str]:
+    """Return the key path, the message and pydantic's type of the first mistake that it found.
+
+    An unknown key is the first: it is often a misspelling of one that is missing.
+    """
+    problems = error.errors(include_url=False)
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    if problem["type"].endswith("_type"):  # of the types that a value may have: the last
+        above = problem["loc"][:-1]
+        problem = [p for p in problems if p["loc"][:-1] == above][-1]
+    path, kind, message = tuple(problem["loc"]), problem["type"], problem["msg"]
+    context, shown = problem.get("ctx", {}), repr(problem["input"])
+    shown = {"None": "null", "True": "true", "False": "false"}.get(shown, shown[:80])
+    if kind == "at_key":
+        return (*path, *context["key"].split(".")), message, kind
+    if kind == "value_error":
+        path = tuple(key for key in path if key != "[key]")
+        return path, message.removeprefix("Value error, "), kind
+    if kind == "too_long":
+        return path, f"at most {context['max_length']:,} are possible", kind
+    if kind == "too_short":
+        return path, f"at least {context['min_length']} needed", kind
+    message = _EXPECTED.get(kind, message.replace("Input should be", "should be"))
+    if context.get("class_name") == "Choice":
+        message = "expected a name, or a name and options"
+    return path, f"{message}, not {shown}", kind
+
+
+def checked(function: Callable[[Any], Any]) -> AfterValidator:
+    """Return a validator of a key: what ``function`` returns, or the value if that is None.
+
+    A UserError is reported at the key.
+    """
+
+    def validate(value: Any) -> Any:
+        try:
+            result = function(value)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        return value if result is None else result
+
+    return AfterValidator(validate)
+
+
+def path_text(name: str) -> str:
+    """Replace ``~`` in a path by the home directory. Raises UserError if no file can be there."""
+    expanded = str(expand_home(name))
+    check_utf8(expanded)
+    return expanded if name.startswith("~") else name  # `a/../b` and hub ids stay as written
+
+
+def _absolute(name: str) -> str:
+    return name if name == EMBEDDED else path_text(str(expand_home(name).absolute()))
+
+
+PathText = Annotated[str, checked(path_text)]
+AbsolutePath = Annotated[str, checked(_absolute)]
 
 
 class Strict(BaseModel):
@@ -38,13 +101,19 @@ class Strict(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+    largest: ClassVar[int] = LARGEST_NUMBER
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
-        for key, value in self:
-            problems = map(out_of_bounds, value if isinstance(value, list) else [value])
-            if key != "seed" and (problem := next(filter(None, problems), "")):
-                raise mistake(key, problem)
+        for key in self.model_fields_set:
+            value = getattr(self, key)
+            inside = value.values() if isinstance(value, dict) else value
+            for number in inside if isinstance(value, dict | list) else [value]:
+                if not isinstance(number, int | float) or key == "seed":
+                    continue
+                if abs(number) > self.largest or 0 < abs(number) < SMALLEST:
+                    message = f"expected a number of at most {self.largest:,}, and not nearer to 0"
+                    raise mistake(key, f"{message} than {SMALLEST:g}, not {number:g}")
         return self
 
 

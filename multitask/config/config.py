@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 
-from multitask.config.base import EMBEDDED_DIR, Strict
-from multitask.config.encoder_config import EncoderConfig, InitFromConfig
+from multitask.config.base import EMBEDDED_DIR, AbsolutePath, PathText, Strict, checked
 from multitask.config.task_config import TaskConfig
 from multitask.config.training_config import StageConfig, TrainingConfig
 from multitask.config.yaml_merge import Tree
-from multitask.config.yaml_reader import KeyPath, dump_yaml, parse
+from multitask.config.yaml_reader import KeyPath, dump_yaml
 from multitask.utils.errors import UserError
-from multitask.utils.limits import CONFIG_BYTES, STAGES, TASKS
+from multitask.utils.limits import CONFIG_BYTES, MOST_DROPOUT, STAGES, TASK_NAME, TASKS
 from multitask.utils.names import EMBEDDED, PACKAGED_ENCODER
 
 # the training data of all-MiniLM-L6-v2 that overlaps with the tasks of this project
@@ -25,14 +25,96 @@ PACKAGE_CORPORA = {
 }
 
 
+class BitLinearConfig(Strict):
+    """BitNet b1.58 (Ma et al. 2024): layer weights are -1, 0 or 1, and inputs have 8 bits."""
+
+    layers: Literal["all", "inner"] = "all"
+    """`all` layers, or `inner`: all except the first and the last."""
+
+    gradual: float = Field(0.0, ge=0, le=1)
+    """Share of the planned steps during which training moves gradually from plain to quantised
+    values. 0: quantised from the first step. Evaluations are always quantised."""
+
+
+class EncoderConfig(Strict):
+    """The shared encoder."""
+
+    name: PathText = PACKAGED_ENCODER
+    """Hub id or local directory of a BERT-family model, or `packaged-minilm` (all-MiniLM-L6-v2 from
+    the pinned Python package, no hub needed)."""
+
+    revision: str | None = None
+    """Hub revision: a branch, tag or commit."""
+
+    implementation: Literal["own", "transformers"] = "own"
+    """`own`: the padding-free encoder of this project, for BERT and RoBERTa architectures. Other
+    architectures run in `transformers`, and a line says so."""
+
+    freeze: bool | list[str] = False
+    """`true`: train only heads and adapters. Or a list of parts that are not trained, such as
+    `[embeddings, layer_1, layer_2]` (`layer_1` is the lowest)."""
+
+    reinit_layers: int = Field(0, ge=0)
+    """Initialise this many top layers at random (our encoder only)."""
+
+    from_scratch: bool = False
+    """Initialise the complete encoder at random: only the architecture and the tokenizer of `name`
+    are used (our encoder only)."""
+
+    bitlinear: BitLinearConfig | None = None
+    """Quantise the linear layers of the encoder (`bitlinear: {}` does it as in the paper; our
+    encoder only)."""
+
+    gradient_checkpointing: bool = False
+    """Compute each layer again in the backward pass: less memory, for one more forward pass."""
+
+    kernels: Literal["auto", "torch", "compiled"] = "auto"
+    """`compiled`: on a CPU, attention and dropout + sum + LayerNorm in C++, built once, on first
+    use. `auto`: `compiled` on a Linux CPU with a C++ compiler and `ninja`,
+    else `torch`; the run's `config.yaml` has the choice. If the kernels cannot be built, a line
+    says so and torch is used (our encoder only)."""
+
+    dropout: float | None = Field(None, ge=0, le=MOST_DROPOUT)
+    """Hidden dropout inside the encoder; default: that of the model."""
+
+    seen_corpora: dict[str, str] | None = None
+    """Corpora that the pretrained weights have seen, and how. Tasks with such a `data.corpus` get a
+    warning. Default: the known corpora of the packaged encoder; none for others."""
+
+
+class InitFromConfig(Strict):
+    """A finished run whose weights this run starts from: its directory, or these keys."""
+
+    run: AbsolutePath
+    """Run directory with weights (`ablate` needs `--keep-weights`)."""
+
+    task: str | None = None
+    """The task of that run whose selected weights are used; default: the first."""
+
+    take: Literal["encoder", "pooling", "head"] = "encoder"
+    """`pooling`: also the pooling, projection and adapter of that task, for every task of this run.
+    `head`: also its head, which needs the same classes."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_run(cls, value: Any) -> Any:
+        return {"run": value} if isinstance(value, str) else value
+
+
+def _task_name(name: str) -> None:
+    if not name.isidentifier() or len(name.encode()) > TASK_NAME:
+        message = f"a task's name must be letters, digits and '_', at most {TASK_NAME} bytes"
+        raise UserError(f"{message}: file names have it")
+
+
 class Config(Strict):
     """The keys of a run."""
 
-    data_dir: str = EMBEDDED
+    data_dir: AbsolutePath = EMBEDDED
     """Directory that the data files are relative to; `embedded` is the small synthetic sample
     inside the project."""
 
-    output_dir: str = ""
+    output_dir: PathText = ""
     """Run directory; default `runs/NAME-OF-THE-YAML`, with `-trial` for a trial."""
 
     trial: bool = False
@@ -58,7 +140,9 @@ class Config(Strict):
     stages: list[StageConfig] | None = Field(None, min_length=1, max_length=STAGES)
     """Parts of the training, one after another; default: one, as in `training`."""
 
-    tasks: dict[str, TaskConfig] = Field(min_length=1, max_length=TASKS)
+    tasks: dict[Annotated[str, checked(_task_name)], TaskConfig] = Field(
+        min_length=1, max_length=TASKS
+    )
     """The tasks by name. `defaults:` has the keys that all tasks share. Names that differ only in
     case or Unicode form are refused, because file names contain them."""
 
@@ -119,11 +203,9 @@ class Config(Strict):
                 data = task.data.model_copy(update={"labels": labels[name]})
                 tasks[name] = task.model_copy(update={"data": data})
         labelled = self.model_copy(update={"tasks": tasks})
-        text, title = labelled.dump(), "the config with the labels of the data"
-        if (size := len(text.encode())) > CONFIG_BYTES:
-            message = f"{size:,} bytes, at most {CONFIG_BYTES:,} are possible"
-            raise UserError(f"{title}: {message}: shorten the names of the classes")
-        parse(text, title)  # raises for too many values
+        if (size := len(labelled.dump().encode())) > CONFIG_BYTES:
+            message = f"the config with the labels of the data has {size:,} bytes, at most"
+            raise UserError(f"{message} {CONFIG_BYTES:,} are possible: shorten the class names")
         return labelled
 
     def with_kernels(self, kernels: str) -> "Config":

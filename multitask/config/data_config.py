@@ -1,11 +1,11 @@
 # Tested by tests/config/test_schema.py
 """``tasks.NAME.data``: where a task's rows come from."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from multitask.config.base import Strict, mistake
+from multitask.config.base import PathText, Strict, mistake
 
 DataFormat = Literal[
     "auto", "csv", "tsv", "jsonl", "txt", "conll", "documents", "parquet", "disk", "hub"
@@ -55,16 +55,16 @@ class DataConfig(Strict):
     `load_dataset` reads; cells of CSV are texts. `train`, `dev` and `test` can be parts of splits,
     such as `train[:50%]` or `train+validation`."""
 
-    path: str | None = None
+    path: PathText | None = None
     """Hub id or directory of a data set (`format: hub` or `disk`)."""
 
     subset: str | None = None
     """Configuration name of a hub data set."""
 
-    train: str | None = None
+    train: PathText | None = None
     """Training rows: a file (relative to `data_dir`) or the name of a split."""
 
-    dev: str | None = None
+    dev: PathText | None = None
     """Development rows: a file or the name of a split. In `train`, `dev` and `test` a `*` in a file
     name joins all files that match, in the order of their names, such as `STS12/*.tsv`."""
 
@@ -72,7 +72,7 @@ class DataConfig(Strict):
     """Instead of `dev`: move about this share of the training rows to dev. A hash of the first text
     decides, so equal texts stay together and every run has the same rows."""
 
-    test: str | None = None
+    test: PathText | None = None
     """Rows to predict, labelled or not: a file or the name of a split."""
 
     quoting: bool = True
@@ -148,7 +148,7 @@ class DataConfig(Strict):
     changes such tags of the data, as the first of IOB2, IOE2, IOBES and BILOU that has all tags
     demands, and says how many: in IOB2 an `I-` without a `B-` before it becomes `B-`."""
 
-    label_range: list[float] | None = None
+    label_range: list[float] | None = Field(None, min_length=2, max_length=2)
     """Lowest and highest value of a numeric label, such as `[0, 5]`."""
 
     unlabelled: list[Text] = [""]
@@ -181,26 +181,12 @@ class DataConfig(Strict):
                 raise ValueError("at least two classes are needed")
         return value
 
-    @field_validator("choices", mode="before")
-    @classmethod
-    def _choices(cls, value: Any) -> Any:
-        if isinstance(value, list):
-            named = len(value) > 1 and all(isinstance(name, str) for name in value)
-        else:
-            named = value is None or isinstance(value, str)
-        if not named:
-            raise ValueError("expected a column of lists, or a list of at least two columns")
-        return value
-
-    @field_validator("label_range")
-    @classmethod
-    def _range(cls, value: list[float] | None) -> list[float] | None:
-        if value is not None and (len(value) != 2 or value[0] >= value[1]):
-            raise ValueError("expected [lowest, highest] with lowest < highest")
-        return value
-
     @model_validator(mode="after")
-    def _consistent(self) -> "DataConfig":
+    def _consistent(self) -> Self:
+        if isinstance(self.choices, list) and len(self.choices) < 2:
+            raise mistake("choices", "expected a column of lists, or at least two columns")
+        if self.label_range and self.label_range[0] >= self.label_range[1]:
+            raise mistake("label_range", "expected [lowest, highest] with lowest < highest")
         for key in ("train", "dev", "test") if self.texts_of else ():
             if getattr(self, key) is not None:
                 raise mistake(key, "`texts_of` says whose rows these are: leave this out")

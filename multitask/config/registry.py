@@ -9,14 +9,15 @@ import inspect
 import os
 import types
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, ValidationError, create_model
 
-from multitask.config.base import out_of_bounds
+from multitask.config.base import Choice, Strict, checked, describe
+from multitask.tasks.glue import FILES as GLUE_FILES
 from multitask.utils.errors import UserError, reason_of, suggest
-from multitask.utils.limits import LAYERS, SIZE
+from multitask.utils.limits import SIZE
 from multitask.utils.names import MODULES_VARIABLE
 
 if TYPE_CHECKING:
@@ -125,6 +126,14 @@ KINDS: dict[str, Mapping[str, str]] = {
     "gradient_surgery": SURGERY,
 }
 
+# names in other keys, and in saved files
+OTHERS: dict[str, Mapping[str, Any]] = {
+    "input": INPUTS,
+    "task type": TASK_TYPES,
+    "tracker": TRACKERS,
+    "glue_file": GLUE_FILES,
+}
+
 # constructor arguments that the program supplies; all others are options in YAML
 SUPPLIED: dict[str, tuple[str, ...]] = {
     "adapter": ("dim", "num_layers"),
@@ -155,20 +164,17 @@ def _allowed(name: str) -> bool:
     return package in packages and all(map(str.isidentifier, (package, *inner, attribute)))
 
 
-def check_name(kind: str, name: str) -> None:
-    """Raise UserError, with the nearest name, if ``name`` is not a registered ``kind``."""
-    if not _allowed(name):
-        _check_known(kind, name, KINDS[kind])
+def check_name(kind: str, choice: str | Choice) -> None:
+    """Raise UserError, with the nearest name, if ``choice`` is not a registered ``kind``."""
+    name = choice.name if isinstance(choice, Choice) else choice
+    names = KINDS.get(kind) or OTHERS[kind]
+    if name not in names and not (kind in KINDS and _allowed(name)):
+        raise UserError(f"unknown {kind} {name!r}{suggest(name, tuple(names))}")
 
 
-def check_tracker(name: str) -> None:
-    """Raise UserError, with the nearest name, if ``name`` is not a registered tracker."""
-    _check_known("tracker", name, TRACKERS)
-
-
-def _check_known(what: str, name: str, names: Mapping[str, str]) -> None:
-    if name not in names:
-        raise UserError(f"unknown {what} {name!r}{suggest(name, tuple(names))}")
+def registered(kind: str) -> AfterValidator:
+    """Return the validator of a key whose value is a name of ``kind``, or a method with options."""
+    return checked(partial(check_name, kind))
 
 
 def resolve(kind: str, name: str) -> Any:
@@ -190,7 +196,7 @@ def imported(reference: str) -> Any:
 
 def task_type(name: str) -> "TaskType":
     """Return the task type that a head or a saved report names; UserError if it is unknown."""
-    _check_known("task type", name, TASK_TYPES)
+    check_name("task type", name)
     return _instance(TASK_TYPES[name])
 
 
@@ -218,6 +224,19 @@ def _instance(reference: str) -> Any:
     return imported(reference)()
 
 
+EMPTY = inspect.Parameter.empty
+
+
+class _Options(Strict):
+    """The options of a method: sizes are bounded, or a model with them fills the memory."""
+
+    # a constructor says more of NaN
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True, protected_namespaces=(), allow_inf_nan=True
+    )
+    largest = SIZE
+
+
 def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str, Any]) -> Any:
     """Construct ``name`` with the user's options and the arguments in ``context`` that it takes.
 
@@ -226,29 +245,30 @@ def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str
     """
     factory = resolve(kind, name)
     taken = inspect.signature(factory).parameters
-    allowed = [name for name in taken if name not in context]
-    for option in options:
-        if option not in allowed:
-            hint = suggest(option, allowed) if allowed else " (it has no options)"
-            raise UserError(f"{kind} {name!r} has no option {option!r}{hint}", (option,))
-    for option, value in options.items():
-        expected = taken[option].annotation
-        if not _fits(value, expected):
-            shown = type_in_words(expected)
-            if not shown.startswith(("one of", "true", "null")):
-                shown = f"a {shown}"
-            message = f"{kind} {name!r}: {option} must be {shown}, not {value!r}"
-            raise UserError(message, (option,))
-        most = LAYERS if "layers" in option else SIZE
-        if isinstance(value, int) and abs(value) > most:
-            message = f"{kind} {name!r}: {option} is {value:,}, the largest is {most:,}"
-            raise UserError(message, (option,))
-        for number in _numbers_in(value):
-            if problem := out_of_bounds(number):
-                raise UserError(f"{kind} {name!r}: {option}: {problem}", (option,))
-    for option in allowed:
-        if taken[option].default is inspect.Parameter.empty and option not in options:
-            raise UserError(f"{kind} {name!r}: the option {option!r} is missing")
+    fields: dict[str, Any] = {
+        option: (
+            Any if one.annotation is EMPTY or isinstance(one.annotation, str) else one.annotation,
+            ... if one.default is EMPTY else one.default,
+        )
+        for option, one in taken.items()
+        if option not in context
+    }
+    try:
+        create_model("Options", __base__=_Options, **fields).model_validate(dict(options))
+    except ValidationError as error:
+        path, message, problem = describe(error)
+        option = str(path[0])
+        what = f": {option}: {message}"
+        if problem == "extra_forbidden":
+            known = suggest(option, tuple(fields)) if fields else " (it has no options)"
+            what = f" has no option {option!r}{known}"
+        elif problem == "missing":
+            what = f": the option {option!r} is missing"
+        elif problem != "at_key":
+            words = type_in_words(taken[option].annotation)
+            article = "" if words.startswith(("one of", "true", "null")) else "a "
+            what = f": {option} must be {article}{words}, not {options[option]!r}"
+        raise UserError(f"{kind} {name!r}{what}", (option,)) from None
     supplied = {key: value for key, value in context.items() if key in taken}
     try:
         return factory(**supplied, **options)
@@ -274,23 +294,3 @@ def type_in_words(annotation: Any) -> str:
     if origin is dict:
         return f"mapping from {type_in_words(inner[0])} to {type_in_words(inner[1])}"
     return plain.get(annotation) or inspect.formatannotation(annotation)
-
-
-def _numbers_in(value: Any) -> list[Any]:
-    """Return the members of a list or mapping, or the value alone."""
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else [value]
-
-
-def _fits(value: Any, annotation: Any) -> bool:
-    """Return True if a value has the type of an option. Strict, or the text `no` would be true."""
-    if annotation is inspect.Parameter.empty or isinstance(annotation, str):
-        return True
-    try:
-        TypeAdapter(annotation).validate_python(value, strict=True)
-    except ValidationError:
-        return False
-    except PydanticUserError:  # a type that pydantic does not know: not checked
-        return True
-    return True

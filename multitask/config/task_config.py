@@ -1,15 +1,13 @@
 # Tested by tests/config/test_schema.py
 """``tasks.NAME``: the keys of a task."""
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from multitask.config.base import Choice, Strict, mistake
 from multitask.config.data_config import TEXT_KEYS, DataConfig
-from multitask.config.registry import INPUTS, input_type
-from multitask.tasks.glue import FILES as GLUE_FILES
-from multitask.utils.errors import suggest
+from multitask.config.registry import input_type, registered
 from multitask.utils.limits import COURSE_NAME, MOST_DROPOUT
 
 
@@ -78,7 +76,7 @@ class TaskConfig(Strict):
     data: DataConfig
     """The task's rows."""
 
-    input: str = "single"
+    input: Annotated[str, registered("input")] = "single"
     """The texts of a row, and how they are read. $input"""
 
     max_length: int = Field(128, ge=4)
@@ -88,21 +86,21 @@ class TaskConfig(Strict):
     """For answers in a text: read a context that is longer than `max_length` in windows that
     overlap by this many tokens. null: cut it."""
 
-    adapter: Choice | None = None
+    adapter: Annotated[Choice, registered("adapter")] | None = None
     """Parameters of the task inside the layers of the encoder (our encoder only): one of $adapter;
     null for none."""
 
-    pooling: Choice = Choice(name="cls")
+    pooling: Annotated[Choice, registered("pooling")] = Choice(name="cls")
     """One of $pooling."""
 
-    eval_pooling: Choice | None = None
+    eval_pooling: Annotated[Choice, registered("pooling")] | None = None
     """Score and export with this pooling instead of `pooling` and `projection`, which are then only
     used in training. It must have no parameters. null: as in training."""
 
-    projection: Choice | None = None
+    projection: Annotated[Choice, registered("projection")] | None = None
     """Layer between pooling and head: one of $projection; null for none."""
 
-    head: Choice
+    head: Annotated[Choice, registered("head")]
     """One of $head."""
 
     share_head: str | None = None
@@ -162,7 +160,7 @@ class TaskConfig(Strict):
     course_file: CourseFileConfig | None = None
     """Also write predictions in the CS224N format."""
 
-    glue_file: str | None = None
+    glue_file: Annotated[str, registered("glue_file")] | None = None
     """Also write the test predictions in the format of the GLUE server, to
     `predictions/glue/NAME.tsv`: one of $glue_file."""
 
@@ -180,22 +178,8 @@ class TaskConfig(Strict):
         """True if the task has a vector for each text; False if its head reads tokens."""
         return self.pooling.name != "tokens"
 
-    @field_validator("input")
-    @classmethod
-    def _input(cls, value: str) -> str:
-        if value not in INPUTS:
-            raise ValueError(f"unknown input {value!r}{suggest(value, tuple(INPUTS))}")
-        return value
-
-    @field_validator("glue_file")
-    @classmethod
-    def _glue_file(cls, value: str | None) -> str | None:
-        if value is not None and value not in GLUE_FILES:
-            raise ValueError(f"unknown file {value!r}{suggest(value, tuple(GLUE_FILES))}")
-        return value
-
     @model_validator(mode="after")
-    def _texts(self) -> "TaskConfig":
+    def _consistent(self) -> Self:
         form = input_type(self.input)
         for key in (*TEXT_KEYS[1:], "choices"):
             if key in form.may_have:
@@ -204,4 +188,17 @@ class TaskConfig(Strict):
             if needed != (getattr(self.data, key) is not None):
                 wants = f"`data.{key}`" if needed else f"no `data.{key}`"
                 raise mistake("input", f"input {self.input} needs {wants}")
+        if self.evaluate_only:
+            if self.share_head is None and self.share_pooling is None:
+                message = "name the task whose vectors are scored: `share_head` or `share_pooling`"
+                raise mistake("evaluate_only", message)
+            if self.data.dev is None:
+                raise mistake(
+                    "data.dev", "the task is only evaluated (`evaluate_only`): name its rows"
+                )
+            for key in ("train", "same_rows_as", "texts_of"):
+                if getattr(self.data, key) is not None:
+                    raise mistake(f"data.{key}", "the task is only evaluated: leave this out")
+        elif self.only_scored and not self.data.scored:
+            raise mistake("data", "the task has no rows at all: name `train`, `dev` or `test`")
         return self

@@ -3,21 +3,14 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import Field
 
 from multitask.config.base import Choice, Strict
+from multitask.config.registry import registered
 from multitask.utils.limits import SIZE
 
-
-def _positive(value: str | int) -> str | int:
-    if isinstance(value, int) and value < 1:
-        raise ValueError("expected at least 1 step")
-    if isinstance(value, int) and value > SIZE:
-        raise ValueError(f"expected at most {SIZE:,} steps: raise `epochs` instead")
-    return value
-
-
-Epoch = Annotated[str | int, AfterValidator(_positive)]
+Steps = Annotated[int, Field(ge=1, le=SIZE)]  # for more: raise `epochs`
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class TrainingConfig(Strict):
@@ -26,7 +19,7 @@ class TrainingConfig(Strict):
     epochs: int = Field(3, ge=1)
     """Number of epochs. `epoch` sets how long one is."""
 
-    epoch: Epoch = "longest"
+    epoch: str | Steps = "longest"
     """Length of an epoch: one pass over the task with the most steps (`longest`), one pass over the
     named task, or a number of optimizer steps. With a weighted sampler, the expected number of
     steps for such a pass."""
@@ -34,7 +27,7 @@ class TrainingConfig(Strict):
     max_steps: int | None = Field(None, ge=1)
     """Stop after this many optimizer steps, of all stages together."""
 
-    sampler: Choice = Choice(name="round_robin")
+    sampler: Annotated[Choice, registered("sampler")] = Choice(name="round_robin")
     """Which task is trained when: $sampler."""
 
     combine: Literal["alternate", "joint"] = "alternate"
@@ -50,7 +43,7 @@ class TrainingConfig(Strict):
     by 1/(2 exp(s)) and s/2 is added. s is learned per task, with `head_lr` (Kendall et al.
     2018)."""
 
-    gradient_surgery: Choice | None = None
+    gradient_surgery: Annotated[Choice, registered("gradient_surgery")] | None = None
     """How to combine the gradients of the tasks in the shared encoder (`combine: joint` only): one
     of $gradient_surgery. null: their sum."""
 
@@ -74,7 +67,7 @@ class TrainingConfig(Strict):
     """Learning rate of an encoder layer relative to the layer above it. The last layer has `lr`,
     the embeddings have the lowest rate."""
 
-    betas: list[float] = [0.9, 0.99]
+    betas: list[Share] = Field([0.9, 0.99], min_length=2, max_length=2)
     """AdamW's betas."""
 
     eps: float = Field(1e-6, gt=0)
@@ -129,16 +122,9 @@ class TrainingConfig(Strict):
     tensorboard: bool = False
     """As `trackers: [tensorboard]`."""
 
-    trackers: list[str] = []
+    trackers: list[Annotated[str, registered("tracker")]] = []
     """Also send losses, learning rates, gradient norms, evaluations, the config and the report's
     scores to these trackers: $tracker. A resume can change it."""
-
-    @field_validator("betas")
-    @classmethod
-    def _betas(cls, value: list[float]) -> list[float]:
-        if len(value) != 2 or not all(0 <= beta < 1 for beta in value):
-            raise ValueError("expected two numbers in [0, 1)")
-        return value
 
 
 class StageConfig(Strict):
@@ -161,13 +147,13 @@ class StageConfig(Strict):
     epochs: int | None = Field(None, ge=1)
     """As `training.epochs`."""
 
-    epoch: Epoch | None = None
+    epoch: str | Steps | None = None
     """As `training.epoch`."""
 
     max_steps: int | None = Field(None, ge=1)
     """Largest number of optimizer steps in this stage."""
 
-    sampler: Choice | None = None
+    sampler: Annotated[Choice, registered("sampler")] | None = None
     """As `training.sampler`."""
 
     combine: Literal["alternate", "joint"] | None = None

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from multitask.config.yaml_reader import KeyPath, Node, node_of, parse
+from multitask.config.yaml_reader import KeyPath, Node, node_of, parse, parse_value
 from multitask.utils.errors import AS_UTF8, UserError, no_file, suggest
 from multitask.utils.limits import CONFIG_BYTES, CONFIG_FILES, read_bounded
 from multitask.utils.paths import expand_home
@@ -80,6 +80,11 @@ class Tree:
         node, depth = _reached(self.root, path)
         return depth == len(path) and node.place in self.overridden
 
+    def without_type(self, path: KeyPath) -> KeyPath:
+        """Leave out the name of a type, which pydantic adds if a value may have several types."""
+        node, depth = _reached(self.root, path)
+        return path if isinstance(node.value, dict) else path[:depth]
+
     def error(self, path: KeyPath, message: str) -> UserError:
         """Return the exception ``FILE:LINE: KEY.PATH: MESSAGE``."""
         parts = (self.where(path), ".".join(map(str, path)), message)
@@ -104,9 +109,9 @@ def load_tree(source: Source, overrides: Overrides | None = None) -> Tree:
     Raises UserError with file, line and key path if something cannot be read.
     """
     if isinstance(source, Mapping):
-        root = _on_parents(node_of(source, FROM_PYTHON), Path(), (), {})
+        root = _on_parents(node_of(source, FROM_PYTHON), Path(), [])
     else:
-        root = _extended(_found(Path(source), str(source)), (), {})
+        root = load_extended(Path(source)).root
     placed = [_with_place(override) for override in overrides or []]
     for override in placed:
         root = _on_top(root, _parse_override(override))
@@ -121,7 +126,7 @@ def load_extended(path: Path) -> Tree:
 
     Raises UserError with file, line and key path if something cannot be read.
     """
-    root = _extended(_found(path, str(path)), (), {})
+    root = _extended(_found(path, str(path)), [])
     return Tree(root.plain(), root)
 
 
@@ -135,28 +140,25 @@ def _found(file: Path, name: str) -> Path:
     return preset if not os.path.lexists(file) and preset.is_file() else file
 
 
-def _extended(path: Path, chain: tuple[str, ...], files: dict[str, Node]) -> Node:
-    """Read a file and the files it extends.
-
-    ``chain`` has the files that extend this one, ``files`` those that are merged already.
-    """
-    name = os.path.realpath(path)
-    if name in chain:
-        raise UserError(f"{path}: extends itself (through {' -> '.join(chain)})")
-    if name in files:
-        return files[name]
-    if len(chain) == CONFIG_FILES or len(files) == CONFIG_FILES:
-        raise UserError(f"{path}: more than {CONFIG_FILES} files extend one another: use fewer")
-    node = _load_file(path)
+def _extended(path: Path, read: list[Path]) -> Node:
+    """Read a file and the files it extends; ``read`` has those that were read before."""
+    read.append(path)
+    if len(read) > CONFIG_FILES:
+        raise UserError(f"{path}: extends itself, or more than {CONFIG_FILES} files are extended")
+    try:
+        text = read_bounded(path, CONFIG_BYTES).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = f"not a UTF-8 text file: {AS_UTF8}"
+        if isinstance(error, OSError):
+            reason = f"{error.strerror}{'' if path.exists() else _nearest(path)}"
+        raise UserError(f"{path}: cannot read the config file: {reason}") from error
+    node = parse(text, str(path))
     if not isinstance(node.value, dict):
         raise UserError(f"{path}:1: expected keys and values at the top level")
-    files[name] = _on_parents(node, path.parent, (*chain, name), files)
-    return files[name]
+    return _on_parents(node, path.parent, read)
 
 
-def _on_parents(
-    node: Node, directory: Path, chain: tuple[str, ...], files: dict[str, Node]
-) -> Node:
+def _on_parents(node: Node, directory: Path, read: list[Path]) -> Node:
     """Override what a file extends, relative to its directory, with the file's own values."""
     extends = node.value.pop("extends", Node([], ""))
     parents = extends.plain()
@@ -169,30 +171,26 @@ def _on_parents(
         file = _found(directory / expand_home(parent), parent)
         if not file.is_file() and not file.is_symlink():
             raise UserError(f"{extends.place}: extends: {no_file(file)}{_nearest(Path(parent))}")
-        merged = _on_top(merged, _extended(file, chain, files))
+        merged = _on_top(merged, _extended(file, read))
     return _on_top(merged, node)
 
 
 def _on_top(base: Node | None, over: Node) -> Node:
-    """Override ``base``, if there is one, with ``over``; a text as ``encoder`` is its name."""
+    """Override ``base``, if there is one, with ``over``; a text as ``encoder`` is its name.
+
+    Raises UserError if a task that does not exist is set to null: probably a typo.
+    """
     encoder = over.value.get("encoder")
     if encoder is not None and isinstance(encoder.value, str):
         over.value["encoder"] = Node({"name": encoder}, encoder.place)
     if base is None:
         return over
-    _check_removed(base, over)
+    there, tasks = (node.value.get("tasks", Node(None, "")).value for node in (base, over))
+    for name, task in tasks.items() if isinstance(there, dict) and isinstance(tasks, dict) else ():
+        if task.value is None and name not in there:
+            message = f"no such task to leave out{suggest(name, tuple(there))}"
+            raise UserError(f"{task.place}: tasks.{name}: {message}", place=task.place)
     return _merge(base, over)
-
-
-def _load_file(path: Path) -> Node:
-    try:
-        text = read_bounded(path, CONFIG_BYTES).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = f"not a UTF-8 text file: {AS_UTF8}"
-        if isinstance(error, OSError):
-            reason = f"{error.strerror}{'' if path.exists() else _nearest(path)}"
-        raise UserError(f"{path}: cannot read the config file: {reason}") from error
-    return parse(text, str(path))
 
 
 def _nearest(path: Path) -> str:
@@ -221,9 +219,7 @@ def _with_place(override: str | Override) -> Override:
 
 
 def read_override(override: str | Override) -> tuple[str, Tree]:
-    """Return the key path of an override, such as ``tasks.sst.pooling``, and its value from YAML.
-
-    The value is all the text after the first ``=``; a ``#`` does not start a comment.
+    """Return the key path of an override, such as ``tasks.sst.pooling``, and its value.
 
     Raises UserError if it is not ``key.path=value``.
     """
@@ -234,7 +230,7 @@ def read_override(override: str | Override) -> tuple[str, Tree]:
         raise UserError(f"command line: {override.text!r}: expected key.path=value")
     if keys == ["extends"]:
         raise UserError(f"command line: {override.text!r}: `extends` belongs in a file")
-    node = parse(text, override.place, one_line=True, path=tuple(keys))
+    node = parse_value(text, override.place, tuple(keys))
     return ".".join(keys), Tree(node.plain(), node)
 
 
@@ -264,38 +260,24 @@ def _check_default(root: Node, override: Override, overridden: frozenset[str]) -
     tasks = root.value.get("tasks", Node(None, "")).value
     if first != "defaults" or not path or not isinstance(tasks, dict):
         return
-    given = {name: task for name, task in tasks.items() if task.value is not None}
     null = read_override(override)[1].value is None
+    used = {name: task for name, task in tasks.items() if task.value is not None}
     own = {}
-    for name, task in given.items():
+    for name, task in used.items():
         node, depth = _reached(task, tuple(path))
         # a mapping takes other values in, but not null
         if depth == len(path) and (null or not isinstance(node.value, dict)):
             own[name] = node
-    every = len(own) == len(given)
-    if not every:
+    if len(own) < len(used):
         own = {
             name: node
             for name, node in own.items()
             if null and node.value is not None and node.place not in overridden
         }
     if own:
-        key = ".".join(path)
-        keys = ", ".join(f"tasks.{name}.{key}" for name in own)
-        message = f"has no effect: every task has its own {key}: set {keys}"
-        if not every:
-            message = f"has no effect on {', '.join(own)} with their own {key}: set also {keys}"
+        keys = ", ".join(f"tasks.{name}.{'.'.join(path)}" for name in own)
+        message = f"has no effect on {', '.join(own)}, which set it too: set also {keys}"
         raise UserError(f"{override.place}: {message}", place=override.place)
-
-
-def _check_removed(base: Node, over: Node) -> None:
-    """Raise UserError if a task that does not exist is set to null: probably a typo."""
-    there, removed = (node.value.get("tasks", Node(None, "")).value for node in (base, over))
-    if isinstance(there, dict) and isinstance(removed, dict):
-        for name, task in removed.items():
-            if task.value is None and name not in there:
-                message = f"no such task to leave out{suggest(name, tuple(there))}"
-                raise UserError(f"{task.place}: tasks.{name}: {message}", place=task.place)
 
 
 def _merge(base: Node, over: Node, path: KeyPath = (), *, mine: bool = False) -> Node:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from multitask.api.sweeps import sweep_settings
 from multitask.commands import arguments
 from multitask.utils.errors import UserError
 
@@ -29,18 +30,22 @@ def test_a_tilde_is_the_home_directory(monkeypatch):
     assert given.output == Path("/h/c")
 
 
-@pytest.mark.parametrize(("number", "least"), [(0, 1), (-1, 0)])
-def test_a_number_that_is_too_small(number, least):
-    arguments.check_number("--jobs", least, least)
-    message = f"--jobs: expected a whole number ≥ {least}, not {number}"
-    with pytest.raises(UserError, match=message):
-        arguments.check_number("--jobs", number, least)
+def test_a_number_that_is_too_small():
+    parser = argparse.ArgumentParser()
+    arguments.add_number(parser, "--top", "", least=2)
+    assert parser.parse_args(["--top", "2"]).top == 2
+    for word in ("1", "-3", "2.5", "many"):
+        with pytest.raises(UserError, match=f"^--top: .* 2, not {word}$"):
+            parser.parse_args([f"--top={word}"])
 
 
 def settings_of(*given: str):
     parser = argparse.ArgumentParser()
-    arguments.add_engine(parser)
-    return arguments.engine_settings(parser.parse_args(given), Path("runs/g"))
+    arguments.add_sweep(parser, "cell", "runs/g")
+    options = vars(parser.parse_args(given))
+    for name in ("overrides", "keep_weights", "output"):
+        del options[name]
+    return sweep_settings("runs/g", options.pop("engine"), options)
 
 
 def test_an_engines_options_are_read():

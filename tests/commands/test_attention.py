@@ -10,24 +10,12 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-import run_multitask
 from multitask.models.encoders import bert_weights
 from tests.conftest import save_tiny_encoder
+from tests.support.commands import main
+from tests.support.messages import complaint
 
 TEXT = "a good film , not dull"
-
-
-def main(*arguments: object) -> int:
-    return run_multitask.main(["attention", *(str(argument) for argument in arguments)])
-
-
-def complaint(capsys: pytest.CaptureFixture, *arguments: object) -> str:
-    capsys.readouterr()
-    assert main(*arguments) == 2
-    captured = capsys.readouterr()
-    (line,) = captured.err.splitlines()
-    assert not captured.out
-    return line.removeprefix("error: ")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +25,7 @@ def run_dir(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> Path:
     lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
     changes = ["training.max_steps=2", "training.select=per_task", "training.frozen_baseline=false"]
     names = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}", f"output_dir={directory}"]
-    assert run_multitask.main(["configs/cs224n.yaml", *names, *lengths, *changes]) == 0
+    assert main("configs/cs224n.yaml", *names, *lengths, *changes) == 0
     best = json.loads((directory / "best.json").read_text())
     tensors = load_file(directory / "weights" / f"step-{best['sts']:08d}.safetensors")
     moved = {name: 3 * t if "encoder." in name else t for name, t in tensors.items()}
@@ -66,7 +54,7 @@ def test_a_run_gives_pictures_and_numbers(task, run_dir, tiny_encoder, tmp_path,
     output = tmp_path / "new" / "pair"
     choice = [] if task is None else ["--task", task]
     arguments = ["--text", TEXT, "--text", "the cat", "--heads", "--output", output]
-    assert main(run_dir, *arguments, *choice) == 0
+    assert main("attention", run_dir, *arguments, *choice) == 0
     names = {"pair.png", "pair.svg", "pair-heads.png", "pair-heads.svg", "pair.json"}
     assert {file.name for file in output.parent.iterdir()} == names
     printed = capsys.readouterr().out.splitlines()
@@ -86,7 +74,7 @@ def test_a_run_gives_pictures_and_numbers(task, run_dir, tiny_encoder, tmp_path,
 
 def test_without_output_the_files_stand_in_the_run(run_dir, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(run_dir, "--text", TEXT) == 0
+    assert main("attention", run_dir, "--text", TEXT) == 0
     assert {file.name for file in run_dir.glob("attention*")} == {
         "attention.png", "attention.svg", "attention.json",
     }  # fmt: skip
@@ -98,7 +86,7 @@ def test_without_output_the_files_stand_in_the_run(run_dir, tmp_path, monkeypatc
 def test_an_encoder_of_either_implementation(kind, tmp_path, monkeypatch, capsys):
     directory = save_tiny_encoder(tmp_path / kind, kind)
     monkeypatch.chdir(tmp_path)
-    assert main(kind, "--text", TEXT, "--heads", "--output", "pic.png") == 0
+    assert main("attention", kind, "--text", TEXT, "--heads", "--output", "pic.png") == 0
     assert ("runs in `transformers`" in capsys.readouterr().out) == (kind == "distilbert")
     actual = json.loads((tmp_path / "pic.json").read_text())
     assert (actual["source"], actual["task"]) == (kind, None)
@@ -111,45 +99,25 @@ def test_an_encoder_of_either_implementation(kind, tmp_path, monkeypatch, capsys
     np.testing.assert_allclose(np.sum(actual["mean"], axis=1), 1, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["RUN", "--text", " "], "--text: the text is empty"),
-        (["RUN", "--text", "a", "--text", ""], "--text: the text is empty"),
-        (["RUN", *["--text", "a"] * 3], "--text: one text, or two for a pair, not 3"),
-        (["RUN", "--text", "a", "--task", "ssst"], "RUN: no task 'ssst' (did you mean 'sst'?)"),
-        (["RUN", "--text", "a", "seeed=1"], "seeed: unknown key (did you mean 'seed'?)"),
-        (["RUN", "--text", "cat " * 63], "the text has 65 tokens, special ones included; the "),
-        (["EMPTY", "--text", "a"], "EMPTY: neither a run (config.yaml) nor an encoder (config.j"),
-        (["EMPTY", "--text", "a", "--task", "sst"], "EMPTY: no run there (config.yaml is missing)"),
-        (["TINY", "--text", "a", "seed=1"], "no run there (config.yaml is missing), so seed=1 has"),
-        (["no/run", "--text", "a"], "'no/run' is neither a directory nor an encoder that the"),
-        (["RUN", "--text", "a", "--output", "FILE/x"], "FILE: File exists"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, message, run_dir, tiny_encoder, tmp_path, capsys):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("")
-    names = {"RUN": run_dir, "EMPTY": tmp_path / "empty", "TINY": tiny_encoder}
-    names["FILE"] = tmp_path / "file"
-    for short, long in names.items():
-        arguments = [word.replace(short, str(long)) for word in arguments]
-        message = message.replace(short, str(long))
-    assert message in complaint(capsys, *arguments)
-
-
 def test_output_may_be_a_directory(tiny_encoder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pictures.d").mkdir()
     for output in (".", "pictures.d"):
-        assert main(tiny_encoder, "--text", TEXT, "--output", output) == 0
+        assert main("attention", tiny_encoder, "--text", TEXT, "--output", output) == 0
         assert (tmp_path / output / "attention.json").is_file()
 
 
 def test_too_many_tokens_for_heads_leave_no_file(tmp_path, capsys):
     save_tiny_encoder(tmp_path / "wide", max_position_embeddings=200)
     message = complaint(
-        capsys, tmp_path / "wide", "--text", "cat " * 127, "--heads", "--output", tmp_path / "pic"
+        capsys,
+        "attention",
+        tmp_path / "wide",
+        "--text",
+        "cat " * 127,
+        "--heads",
+        "--output",
+        tmp_path / "pic",
     )
     assert message.startswith("--heads: the text has 129 tokens")
     assert not list(tmp_path.glob("pic*"))
@@ -158,5 +126,5 @@ def test_too_many_tokens_for_heads_leave_no_file(tmp_path, capsys):
 def test_a_run_without_weights_is_refused(run_dir, tmp_path, capsys):
     copy = shutil.copytree(run_dir, tmp_path / "copy")
     (copy / "best.json").unlink()
-    message = complaint(capsys, copy, "--text", "a")
+    message = complaint(capsys, "attention", copy, "--text", "a")
     assert message.startswith(f"{copy}: the run has no evaluated weights yet")

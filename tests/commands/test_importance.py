@@ -8,15 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-import run_multitask
 from multitask import load
 from multitask.data.collate import collate
+from tests.support.commands import main
 
 HIRE = "{name: hire, dropout: 0}"
-
-
-def main(*arguments: object) -> int:
-    return run_multitask.main(["importance", *(str(argument) for argument in arguments)])
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +51,7 @@ def trained(directory: Path, encoder: Path, data: Path, *changes: str) -> Path:
     names = [f"data_dir={data}", f"encoder.name={encoder}", f"output_dir={directory}"]
     names += [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
     names += ["training.frozen_baseline=false", "training.precision=fp32"]
-    assert run_multitask.main(["configs/cs224n.yaml", *names, *changes]) == 0
+    assert main("configs/cs224n.yaml", *names, *changes) == 0
     return directory
 
 
@@ -87,7 +83,9 @@ def one_by_one(run_dir: Path, task: str) -> tuple[np.ndarray, np.ndarray, list[i
 
 
 def test_a_run_gives_pictures_and_numbers(run_dir, tmp_path, capsys):
-    assert main(run_dir, "--examples", 4, "--output", tmp_path / "new" / "map.png") == 0
+    assert (
+        main("importance", run_dir, "--examples", 4, "--output", tmp_path / "new" / "map.png") == 0
+    )
     names = {
         f"map{part}.{end}" for part in ("", "_lengths", "-sst", "-qqp") for end in ("png", "svg")
     }
@@ -118,7 +116,7 @@ def test_groups_order_the_tasks(run_dir, tmp_path, monkeypatch, capsys):
         )
     file = tmp_path / "groups.yaml"
     file.write_text("groups: {pairs: [qqp], single: [sst]}")
-    assert main(run_dir, "--groups", file, "--output", tmp_path / "map.png") == 0
+    assert main("importance", run_dir, "--groups", file, "--output", tmp_path / "map.png") == 0
     for importances, labels, groups in drawn:
         assert [one.task for one in importances] == labels == ["qqp", "sst"]
         assert groups == ["pairs", "single"]
@@ -127,7 +125,7 @@ def test_groups_order_the_tasks(run_dir, tmp_path, monkeypatch, capsys):
     for given, message in ((file, "no group has a task of the runs (sst, qqp)"),
                            (tmp_path / "none.yaml", "No such file")):  # fmt: skip
         capsys.readouterr()
-        assert main(run_dir, "--groups", given) == 2
+        assert main("importance", run_dir, "--groups", given) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert message in line
 
@@ -154,7 +152,7 @@ def test_a_run_without_weights_is_drawn_from_its_log(run_dir, tmp_path):
     copy = shutil.copytree(run_dir, tmp_path / "copy")
     for name in ("weights", "checkpoints", "encoder"):
         shutil.rmtree(copy / name)
-    assert main(copy) == 0
+    assert main("importance", copy) == 0
     assert {file.name for file in copy.glob("importance*")} == {
         "importance.png", "importance.svg", "importance.json",
     }  # fmt: skip
@@ -180,7 +178,7 @@ def test_a_damaged_log_is_one_line(line, code, message, run_dir, tmp_path, capsy
     with (copy / "metrics.jsonl").open("a") as log:
         log.write(line.replace("STEP", str(step)) + "\n")
     capsys.readouterr()
-    assert main(copy) == code
+    assert main("importance", copy) == code
     *changed, said = capsys.readouterr().err.splitlines()
     assert f"{copy / 'metrics.jsonl'}{message}" in said
     assert len(changed) == (code == 2)  # a warning, before the error: not as the run wrote it
@@ -193,11 +191,13 @@ def test_texts_of_the_user(run_dir, tmp_path):
         ("qqp", "a bad film\tthe cat", ["a bad film", "the cat"]),
     ):
         choice = ["--text", "a good film", "--text", text, "--output", tmp_path]
-        assert main(run_dir, "--task", task, *choice) == 0
+        assert main("importance", run_dir, "--task", task, *choice) == 0
         (result,) = json.loads((tmp_path / "importance.json").read_text())
         assert (result["split"], result["rows"]) == ("texts", 1 + len(shown))
         assert result["texts"] == ["a good film", *shown]
-        alone = main(run_dir, "--task", task, "--text", shown[-1], "--output", tmp_path)
+        alone = main(
+            "importance", run_dir, "--task", task, "--text", shown[-1], "--output", tmp_path
+        )
         (one,) = json.loads((tmp_path / "importance.json").read_text())
         assert alone == 0
         np.testing.assert_allclose(one["weights"][0], result["weights"][-1], rtol=1e-4)
@@ -211,22 +211,22 @@ def test_a_pair_in_one_input(tiny_encoder, course_files, tmp_path, capsys):
     directory = tmp_path / "run"
     made = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}", f"output_dir={directory}"]
     options = ["training.frozen_baseline=false", "tasks.qqp.max_length=48"]
-    assert run_multitask.main(["configs/cs224n.yaml", *made, *cross, *changes, *options]) == 0
-    assert main(directory, "--task", "qqp", "--text", "a bad film\tthe cat") == 0
+    assert main("configs/cs224n.yaml", *made, *cross, *changes, *options) == 0
+    assert main("importance", directory, "--task", "qqp", "--text", "a bad film\tthe cat") == 0
     (result,) = json.loads((directory / "importance.json").read_text())
     assert (result["rows"], result["texts"]) == (1, ["a bad film / the cat"])
-    assert main(directory) == 0  # a task without dev rows is left out
+    assert main("importance", directory) == 0  # a task without dev rows is left out
     (result,) = json.loads((directory / "importance.json").read_text())
     assert (result["task"], result["split"]) == ("qqp", "dev")
     capsys.readouterr()
-    assert main(directory, "--text", "a bad film") == 2
+    assert main("importance", directory, "--text", "a bad film") == 2
     assert "task qqp takes pairs of texts; item 0 is ['a bad film']" in capsys.readouterr().err
 
 
 def test_several_runs_stand_below_one_another(run_dir, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(run_dir, tmp_path / "other")
-    assert main(run_dir, "other", "--task", "sst", "--examples", 1) == 0
+    assert main("importance", run_dir, "other", "--task", "sst", "--examples", 1) == 0
     result = json.loads((tmp_path / "importance.json").read_text())
     assert [one["run"] for one in result] == [str(run_dir), "other"]
     assert {file.name for file in tmp_path.glob("*.png")} == {
@@ -238,7 +238,7 @@ def test_several_runs_stand_below_one_another(run_dir, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_layer_attention_with_and_without_concat(attention_runs, tmp_path):
     """Short and long texts apart; a task with another's pooling is among them."""
-    assert main(*attention_runs, "--output", tmp_path) == 0
+    assert main("importance", *attention_runs, "--output", tmp_path) == 0
     result = json.loads((tmp_path / "importance.json").read_text())
     assert [(Path(one["run"]).name, one["task"]) for one in result] == [
         (run, task) for run in ("concat", "alone") for task in ("qqp", "sts")
@@ -273,40 +273,29 @@ def test_evaluations_log_layer_attention_too(attention_runs):
 def test_a_short_and_a_long_text(attention_runs, tmp_path):
     """The paper's Figure 3: two sentences, two runs."""
     texts = ["--text", "you do it .", "--text", "the big man likes the small red house ."]
-    assert main(*attention_runs, "--task", "sts", *texts, "--output", tmp_path / "new" / "map") == 0
+    assert (
+        main(
+            "importance",
+            *attention_runs,
+            "--task",
+            "sts",
+            *texts,
+            "--output",
+            tmp_path / "new" / "map",
+        )
+        == 0
+    )
     for one in json.loads((tmp_path / "new" / "map.json").read_text()):
         assert (one["median"], one["short_rows"]) == ((6 + 11) / 2, 1)
         assert [one["short"], one["long"]] == one["weights"]
     assert (tmp_path / "new" / "map_lengths.svg").is_file()
     same = ["--text", "a good film", "--text", "a bad film"]
-    assert main(attention_runs[0], "--task", "sts", *same, "--output", tmp_path) == 0
+    assert main("importance", attention_runs[0], "--task", "sts", *same, "--output", tmp_path) == 0
     (one,) = json.loads((tmp_path / "importance.json").read_text())
     assert (one["median"], one["short"], one["long"]) == (None, [], [])
     assert not (tmp_path / "importance_lengths.png").exists()
 
 
 def test_a_task_that_is_scored_with_another_pooling_has_no_weights(attention_runs, capsys):
-    assert main(attention_runs[0], "--task", "sst") == 2
+    assert main("importance", attention_runs[0], "--task", "sst") == 2
     assert "task sst: no weights of hidden states" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["RUN", "--task", "ssst"], "RUN: no task 'ssst' (did you mean 'sst'?)"),
-        (["RUN", "--task", "sts"], "RUN: task sts: no weights of hidden states: `pooling: hire`"),
-        (["RUN", "--text", " "], "--text: the text is empty"),
-        (["RUN", "--text", "caf\udce9"], "--text: the text is not UTF-8"),
-        (["RUN", "--examples", "-1"], "--examples: expected a whole number ≥ 0, not -1"),
-        (["NONE"], "NONE: no run there (config.yaml is missing)"),
-        (["RUN", "seeed=1"], "seeed: unknown key (did you mean 'seed'?)"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, message, run_dir, tmp_path, capsys):
-    for short, long in (("RUN", run_dir), ("NONE", tmp_path / "none")):
-        arguments = [word.replace(short, str(long)) for word in arguments]
-        message = message.replace(short, str(long))
-    capsys.readouterr()
-    assert main(*arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import multitask
-import run_multitask
 from tests.conftest import ROOT
+from tests.support.commands import main
 from tests.support.fabricated_run import write_run
+from tests.support.messages import complaint
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +25,6 @@ def runs(tmp_path_factory) -> list[Path]:
             result.append(root / f"{name}-{seed}")
             write_run(result[-1], rows=60, seed=seed, noise=noise, pooling=name)
     return result
-
-
-def complaint(capsys, *arguments: object) -> str:
-    assert run_multitask.main(["report", *map(str, arguments)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    return line.removeprefix("error: ")
 
 
 def test_a_process_prints_the_table_and_writes_the_files(runs, tmp_path):
@@ -55,7 +50,7 @@ def test_a_process_prints_the_table_and_writes_the_files(runs, tmp_path):
 
 def test_without_output_it_prints_only_and_says_how_to_write(runs, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert run_multitask.main(["report", *map(str, runs)]) == 0
+    assert main("report", *runs) == 0
     text = capsys.readouterr().out
     assert "Difference to mean" in text  # the first group is the baseline
     assert "--output DIR" in text
@@ -63,34 +58,34 @@ def test_without_output_it_prints_only_and_says_how_to_write(runs, tmp_path, mon
 
 
 def test_one_run_is_one_row(runs, capsys):
-    assert run_multitask.main(["report", str(runs[0])]) == 0
+    assert main("report", runs[0]) == 0
     text = capsys.readouterr().out
     assert "Difference" not in text
     assert text.splitlines()[2].split()[:2] == ["mean", "1"]
 
 
 def test_bad_input_is_answered_in_one_line(runs, tmp_path, capsys):
-    assert "nowhere: no run there" in complaint(capsys, runs[0], tmp_path / "nowhere")
-    assert "given twice" in complaint(capsys, runs[0], runs[0])
-    message = complaint(capsys, *runs, "--baseline", "maxx")
-    assert message == "no group is called 'maxx' (did you mean 'max'?)"
-    unfinished = tmp_path / "unfinished"
-    unfinished.mkdir()
-    (unfinished / "config.yaml").write_text("seed: 3\ntasks: {}\n")
-    assert "report.json does not exist" in complaint(capsys, runs[0], unfinished)
-    (unfinished / "report.json").write_text("{")
-    assert "report.json: damaged" in complaint(capsys, unfinished)
+    for path, text in (("unfinished", None), ("damaged", "{")):
+        (tmp_path / path).mkdir()
+        (tmp_path / path / "config.yaml").write_text("seed: 3\ntasks: {}\n")
+        if text:
+            (tmp_path / path / "report.json").write_text(text)
     write_run(tmp_path / "smaller", rows=50)
-    message = complaint(capsys, runs[0], tmp_path / "smaller")
-    assert message.startswith(f"sst: {runs[0]} and {tmp_path / 'smaller'} cannot be compared")
     (tmp_path / "file").write_text("")
-    assert "file is a file: choose another" in complaint(
-        capsys, runs[0], "--output", tmp_path / "file"
-    )
+    for given, part in (
+        ([tmp_path / "nowhere"], "nowhere: no run there"),
+        ([runs[0]], "given twice"),
+        (["--baseline", "maxx"], "'maxx'"),
+        ([tmp_path / "unfinished"], "report.json"),
+        ([tmp_path / "damaged"], "report.json: damaged"),
+        ([tmp_path / "smaller"], f"sst: {runs[0]} and {tmp_path / 'smaller'}"),
+        (["--output", tmp_path / "file"], "file is a file"),
+    ):
+        assert part in complaint(capsys, "report", runs[0], *given)
 
 
 def test_python_gets_the_table_and_what_is_written(runs, tmp_path, capsys):
-    assert run_multitask.main(["report", *map(str, runs)]) == 0
+    assert main("report", *runs) == 0
     printed = capsys.readouterr().out
     made = multitask.report(runs)
     assert printed.startswith(f"{made!r}\n") and made.files == []

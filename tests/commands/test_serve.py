@@ -13,44 +13,32 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import run_multitask
 from multitask import load
 from tests.conftest import ROOT
+from tests.support.commands import main
+from tests.support.messages import complaint
 
 TEXT, OTHER = "a good film , not dull", "the dog runs"
 SCRIPT = "<script>document.title='taken'</script>../../etc/passwd"
 HERE = "127.0.0.1"
 
 
-def main(*arguments: object) -> int:
-    return run_multitask.main([str(argument) for argument in arguments])
-
-
-def complaint(capsys, *arguments: object) -> str:
-    capsys.readouterr()
-    assert main("serve", *arguments) == 2
-    captured = capsys.readouterr()
-    (line,) = captured.err.splitlines()
-    assert not captured.out
-    return line.removeprefix("error: ")
-
-
 def test_no_run_no_weights_and_no_index_are_one_line(tiny_run, tmp_path, capsys):
     pytest.importorskip("flask", reason="flask is not installed (dev requirement)")
-    assert complaint(capsys, tmp_path / "no") == (
+    assert complaint(capsys, "serve", tmp_path / "no") == (
         f"{tmp_path / 'no'}: no run there (config.yaml is missing)"
     )
     copy = shutil.copytree(tiny_run, tmp_path / "copy")
     (copy / "best.json").unlink()
-    message = complaint(capsys, copy)
+    message = complaint(capsys, "serve", copy)
     assert message.startswith(f"{copy}: the run has no evaluated weights yet")
     shutil.copy(tiny_run / "best.json", copy)
     (weights,) = (copy / "weights").iterdir()
     weights.unlink()
     shutil.rmtree(copy / "checkpoints")  # which has them too
-    assert str(weights) in complaint(capsys, copy, "--port", 0)
+    assert str(weights) in complaint(capsys, "serve", copy, "--port", 0)
     pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
-    assert complaint(capsys, tiny_run, "--index", tmp_path, "--port", 0).startswith(
+    assert complaint(capsys, "serve", tiny_run, "--index", tmp_path, "--port", 0).startswith(
         f"{tmp_path}: no index there"
     )
 
@@ -61,22 +49,16 @@ def test_a_port_in_use_is_one_line(tiny_run, capsys):
 
     with listen(0) as listening:
         port = listening.getsockname()[1]
-        message = complaint(capsys, tiny_run, "--port", port)
+        message = complaint(capsys, "serve", tiny_run, "--port", port)
     assert message == f"--port {port}: address already in use: choose another one"
-    assert complaint(capsys, tiny_run, "--port", 70000).startswith("--port 70000: expected 0")
+    assert complaint(capsys, "serve", tiny_run, "--port", 70000).startswith(
+        "--port 70000: expected 0"
+    )
 
 
 def test_without_flask_one_line_names_the_install(tiny_run, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "flask", None)
-    assert complaint(capsys, tiny_run).startswith("the page needs Flask: pip install ")
-
-
-def test_help_loads_nothing_heavy():
-    code = "import sys, run_multitask; run_multitask.main(['serve', '--help'])"
-    code = f"try:\n {code}\nexcept SystemExit:\n print(*sys.modules, sep=chr(10))"
-    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert "--port" in result.stdout
-    assert not {"torch", "transformers", "flask", "numpy"} & {*result.stdout.splitlines()}
+    assert complaint(capsys, "serve", tiny_run).startswith("the page needs Flask: pip install ")
 
 
 @pytest.fixture(scope="module")

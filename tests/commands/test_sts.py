@@ -8,25 +8,15 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-import run_multitask
 from multitask import load
 from multitask.data.sts_suites import read_suites
 from multitask.inference.embeddings import open_vectors
 from multitask.inference.similarity import cosines
 from multitask.tasks.sts_names import NAMES
+from tests.support.commands import main
 from tests.support.contrastive_run import write_config, write_triplets
+from tests.support.messages import complaint
 from tests.support.sts_files import YEARS, write_suites
-
-
-def main(*arguments: object) -> int:
-    return run_multitask.main(["sts", *(str(argument) for argument in arguments)])
-
-
-def complaint(capsys: pytest.CaptureFixture, *arguments: object) -> str:
-    capsys.readouterr()
-    assert main(*arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    return line.removeprefix("error: ")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +30,7 @@ def run_copy(tiny_run, tmp_path) -> Path:
 
 
 def test_a_run_is_scored_with_its_tasks_vectors(run_copy, suites, capsys):
-    assert main(run_copy, "--data", suites, "--task", "sts") == 0
+    assert main("sts", run_copy, "--data", suites, "--task", "sts") == 0
     out = capsys.readouterr().out
     actual = json.loads((run_copy / "scores" / "sts.json").read_text())
     assert (actual["task"], actual["pooling"], list(actual["suites"])) == (
@@ -69,7 +59,7 @@ def test_pairs_of_the_runs_training_file_are_left_out(run_copy, suites, tmp_path
     first, second = training[1].split("\t")[2:4]
     file = data / "STS12" / "MSRpar.tsv"
     file.write_text(file.read_text() + f"{second.upper()}\t {first}\t5\n")
-    assert main(run_copy, "--data", data) == 0
+    assert main("sts", run_copy, "--data", data) == 0
     assert "pairs from the run's training data are left out" in capsys.readouterr().out
     entry = json.loads((run_copy / "scores" / "sts.json").read_text())["suites"]["STS12"]
     assert (entry["pairs"], entry["in_training"], entry["clean"]["pairs"]) == (43, 1, 42)
@@ -83,7 +73,7 @@ def test_a_task_that_no_stage_trains_was_not_seen_but_may_have_selected(
     write_triplets(files)
     config = write_config(tmp_path / "c.yaml", tiny_encoder, files, "siamese")
     short = ["training.max_steps=1", f"output_dir={tmp_path / 'run'}"]
-    assert run_multitask.main([config, *short]) == 0
+    assert main(config, *short) == 0
     data = Path(shutil.copytree(suites, tmp_path / "sts"))
     lines = []
     for name, columns in (("sts-train", (2, 4)), ("sts-dev", (2, 4)), ("triplets", (0, 2))):
@@ -92,7 +82,7 @@ def test_a_task_that_no_stage_trains_was_not_seen_but_may_have_selected(
             lines.append("\t".join([*row.split("\t")[slice(*columns)], "5\n"]))
     file = data / "STS12" / "MSRpar.tsv"
     file.write_text(file.read_text() + "".join(lines))
-    assert main(tmp_path / "run", "--data", data) == 0
+    assert main("sts", tmp_path / "run", "--data", data) == 0
     counts = [len(next(files.glob(f"{n}.*")).read_text().splitlines()) - 1
               for n in ("sts-dev", "triplets")]  # fmt: skip
     entry = json.loads((tmp_path / "run/scores/sts.json").read_text())["suites"]["STS12"]
@@ -121,7 +111,7 @@ def test_a_bare_encoder_under_a_named_pooling(tiny_encoder, suites, tmp_path, ca
     for pooling in ("max", None):
         named = ["--pooling", pooling] if pooling else []
         data, output = tmp_path / "data", tmp_path / "out"
-        assert main(tiny_encoder, "--data", data, "--output", output, *named) == 0
+        assert main("sts", tiny_encoder, "--data", data, "--output", output, *named) == 0
         out = capsys.readouterr().out
         assert "note: no Avg: STS14 not found" in out
         assert "an encoder without a run: its training data is unknown here" in out
@@ -131,27 +121,10 @@ def test_a_bare_encoder_under_a_named_pooling(tiny_encoder, suites, tmp_path, ca
 
 
 def test_a_pooling_in_place_of_the_tasks_own_keeps_its_weights(run_copy, suites):
-    assert main(run_copy, "--data", suites, "--task", "sts", "--pooling", "mean") == 0
+    assert main("sts", run_copy, "--data", suites, "--task", "sts", "--pooling", "mean") == 0
     fixed = json.loads((run_copy / "scores" / "sts.json").read_text())["average"]
-    assert main(run_copy, "--data", suites, "--task", "sts") == 0
+    assert main("sts", run_copy, "--data", suites, "--task", "sts") == 0
     assert json.loads((run_copy / "scores" / "sts.json").read_text())["average"] == fixed
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["RUN", "--data", "none"], "--data: no such directory: none"),
-        (["RUN", "--data", "DATA", "--task", "stss"], "no task 'stss' (did you mean 'sts'?)"),
-        (["RUN", "--data", "DATA", "--pooling", "men"], "--pooling: unknown pooling 'men' (did yo"),
-        (["RUN", "--data", "DATA", "--pooling", "tokens"], "--pooling: tokens gives no vector of"),
-        (["TINY", "--data", "DATA", "--task", "sts"], "no run there (config.yaml is missing), so"),
-        (["DATA", "--data", "DATA"], "neither a run (config.yaml) nor an encoder (config.json)"),
-        (["RUN", "--data", "DATA", "data_dir=none"], "no such file"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, message, tiny_run, tiny_encoder, suites, capsys):
-    names = {"RUN": str(tiny_run), "TINY": str(tiny_encoder), "DATA": str(suites)}
-    assert message in complaint(capsys, *(names.get(word, word) for word in arguments))
 
 
 CURVES = {"cls": [None, 0.5], "mean": [0.1, 0.6], "max": [0.1, 0.2], "first-last mean": 0.4}
@@ -159,33 +132,15 @@ STS12 = {"all": CURVES, "subsets": dict.fromkeys(YEARS["STS12"], CURVES)}
 LAYERS = {"of": "other", "suites": {"STS12": STS12}}
 
 
-def without(key: str) -> dict:
-    return {name: value for name, value in CURVES.items() if name != key}
-
-
 @pytest.mark.parametrize(
     ("contents", "message"),
     [
-        (["{"], "0.json: damaged: Expecting property name"),
-        ([{"suites": {}}], "0.json: damaged: it has no of; give a layers.json that `sts --layers`"),
-        ([{"of": "other"}], "0.json: damaged: it has no suites"),
-        ([{"of": "other", "suites": {"STS12": {}}}], "it has no suites.STS12.all"),
-        ([{"of": "other", "suites": {"STS12": {"all": without("max")}}}], "STS12.all.max"),
-        (
-            [{"of": "other", "suites": {"STS12": {"all": without("first-last mean")}}}],
-            "it has no suites.STS12.all.first-last mean",
-        ),
-        ([{"of": "other", "suites": {"STS12": {"all": {**CURVES, "cls": 3}}}}], "STS12.all.cls"),
-        (["a"], "0.json: damaged: "),
+        (["{"], "0.json: damaged: "),
+        ([{"of": "other", "suites": {"STS12": {}}}], "suites.STS12.all"),
         ([None], "--with: no such file: "),
-        ([{"of": "other", "suites": {}}], "0.json has no scores of STS12, STS13"),
         ([{"of": "other", "suites": {"SNLI": STS12}}], "0.json has no scores of STS12, STS13"),
-        (
-            [{"of": "other", "suites": {"STS12": {**STS12, "subsets": {"MSRpar": CURVES}}}}],
-            "0.json: its STS12 is of MSRpar, not of MSRpar, MSRvid: score",
-        ),
-        ([LAYERS, LAYERS], "1.json is of 'other', as another file is: leave one out, or change"),
-        ([{**LAYERS, "of": "TINY"}], "a file is of 'TINY', which is scored now: leave it out"),
+        ([LAYERS, LAYERS], "1.json is of 'other', as another file is"),
+        ([{**LAYERS, "of": "TINY"}], "a file is of 'TINY', which is scored now"),
     ],
 )
 def test_other_layers_are_checked_before_anything_is_encoded(
@@ -200,7 +155,7 @@ def test_other_layers_are_checked_before_anything_is_encoded(
         files[-1].write_text(text.replace("TINY", str(tiny_encoder)))
     monkeypatch.setattr("multitask.inference.sts_scores.score_suites", lambda *_: pytest.fail())
     out = tmp_path / "out"
-    given = (tiny_encoder, "--data", suites, "--output", out, "--layers", "--with", *files)
+    given = ("sts", tiny_encoder, "--data", suites, "--output", out, "--layers", "--with", *files)
     assert message.replace("TINY", str(tiny_encoder)) in complaint(capsys, *given)
     assert not out.exists()
 
@@ -215,7 +170,10 @@ def test_layers_of_another_encoder_are_drawn_too(
     draw = curves.draw_layers
     monkeypatch.setattr(curves, "draw_layers", lambda e: drawn.append(e) or draw(e))
     out = tmp_path / "out"
-    assert main(tiny_encoder, "--data", suites, "--output", out, "--layers", "--with", file) == 0
+    assert (
+        main("sts", tiny_encoder, "--data", suites, "--output", out, "--layers", "--with", file)
+        == 0
+    )
     (encoders,) = drawn
     assert list(encoders) == [str(tiny_encoder), "other"]
     assert encoders["other"]["STS12"]["all"] == CURVES
@@ -228,6 +186,8 @@ def test_layers_of_another_encoder_are_drawn_too(
 
 
 def test_scores_without_layers_are_refused_as_layers(tiny_encoder, suites, tmp_path, capsys):
-    assert main(tiny_encoder, "--data", suites, "--output", tmp_path) == 0
+    assert main("sts", tiny_encoder, "--data", suites, "--output", tmp_path) == 0
     given = (tiny_encoder, "--data", suites, "--layers", "--with", tmp_path / "sts.json")
-    assert "sts.json: damaged: it has no suites.STS12.all; give a lay" in complaint(capsys, *given)
+    assert "sts.json: damaged: it has no suites.STS12.all; give a lay" in complaint(
+        capsys, "sts", *given
+    )

@@ -117,13 +117,7 @@ def test_corpora_that_an_encoder_has_seen(override, known, base):
     assert seen_corpora(said) == {"mine": "all of it"}
 
 
-@pytest.mark.parametrize(
-    ("labels", "said"),
-    [
-        ({"x" * 2_000 + str(n): "x" for n in range(1_000)}, "bytes, at most 1,048,576 are"),
-        ({str(n): "x" for n in range(50_000)}, "more than 50,000 values"),
-    ],
-)
-def test_labels_that_make_a_config_too_large_to_be_read_again_are_refused(labels, said, base):
-    with pytest.raises(UserError, match=f"^the config with the labels of the data: .*{said}"):
+def test_labels_that_make_a_config_too_large_to_be_read_again_are_refused(base):
+    labels = {"x" * 2_000 + str(n): "x" for n in range(1_000)}
+    with pytest.raises(UserError, match="1,048,576"):
         load_config(base).with_labels({"t": labels})

@@ -113,10 +113,10 @@ def test_options_and_context_reach_the_constructor(stubs):
         ({"words": "ab"}, "head 'stub': words must be a list of texts, not 'ab'"),
         ({"words": [1]}, "head 'stub': words must be a list of texts, not [1]"),
         ({"how": 5}, "head 'stub': how must be a text or null, not 5"),
-        ({"size": -(10**9)}, "head 'stub': size is -1,000,000,000, the largest is 10,000,000"),
-        ({"share": 1e38}, "head 'stub': share: expected a number of at most 1,000,000,000,000"),
-        ({"shares": [1, 1e38]}, "head 'stub': shares: expected a number of at most 1,000,000,000"),
-        ({"shares": {"a": 1e-38}}, "head 'stub': shares: expected 0 or a number of at least 1e-30"),
+        ({"size": -(10**9)}, "head 'stub': size: expected a number"),
+        ({"share": 1e38}, "head 'stub': share: expected a number"),
+        ({"shares": [1, 1e38]}, "head 'stub': shares: expected a number"),
+        ({"shares": {"a": 1e-38}}, "head 'stub': shares: expected a number"),
     ],
 )
 def test_option_that_does_not_fit(options, message, stubs):

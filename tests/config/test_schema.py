@@ -36,6 +36,8 @@ def test_wrong_type(path, words, value, base):
 RANGES = [
     ("seed", ["-1", "99999999999999999999"], ["0", "5"]),
     ("training.epochs", ["0"], ["1"]),
+    ("training.epoch", ["0", "[1]"], ["5", "longest"]),
+    ("encoder.freeze", ["5", "yes"], ["true", "[layer_1]"]),
     ("training.max_steps", ["0"], ["1", "null"]),
     ("training.lr", ["0", "-1e-5", ".inf", ".nan"], ["2e-5", "1"]),
     ("training.betas", ["[0.9]", "[0.9, 1]", "[-0.1, 0.9]", "[.nan, 0.9]"], ["[0, 0.999]"]),
@@ -56,6 +58,7 @@ RANGES = [
     ("tasks.t.input", ["siamse"], ["single"]),
     ("tasks.t.data.format", ["excel"], ["tsv"]),
     ("tasks.t.data.labels", ["[a]", "{0: a, 1: a}", "{0: , 1: b}", "{0: [a], 1: b}"], ["[0, 1]"]),
+    ("tasks.t.data.choices", ["[a]", "[1, 2]", "5"], []),
     ("tasks.t.data.label_range", ["[5]", "[5, 0]", "[0, 0]", "[0, .nan]"], ["[0, 5]"]),
 ]
 
@@ -64,8 +67,7 @@ RANGES = [
     ("path", "value"), [(path, value) for path, bad, _ in RANGES for value in bad]
 )
 def test_out_of_range(path, value, base):
-    result = refusal(base, f"{path}={value}")
-    assert result.startswith(f"command line: {path}={value}: {path}")
+    assert refusal(base, f"{path}={value}").startswith(f"command line: {path}={value}: {path}")
 
 
 def test_inside_the_range(base):
@@ -75,25 +77,20 @@ def test_inside_the_range(base):
 
 
 @pytest.mark.parametrize(
-    ("override", "message"),
+    "override",
     [
-        ("training.eval_batch_size=10000000000000000000", "at most 1,000,000,000,000"),
-        ("encoder.dropout=0.999999", "less than or equal to 0.95"),
-        ("training.lr=1e38", "training.lr: expected a number of at most 1,000,000,000,000, not"),
-        ("training.eps=1e-320", "training.eps: expected 0 or a number of at least 1e-30, not"),
-        ("tasks.sst.smart={eps: 1e300}", "tasks.sst.smart.eps: expected a number of at most"),
-        ("tasks.sst.smart={steps: 1001}", "less than or equal to 1000"),
-        ("tasks.sts.data.label_range=[0, 1e300]", "label_range: expected a number of at most"),
-        ("training.epoch=10000001", "at most 10,000,000 steps: raise `epochs` instead"),
-        ("tasks.sst.dropout=0.96", "less than or equal to 0.95"),
-        ('output_dir="a\\0b"', "cannot hold the character NUL"),
-        ('tasks.sst.data.train="a\\0b"', "cannot hold the character NUL"),
+        "training.eval_batch_size=10000000000000000000",
+        "encoder.dropout=0.999999",
+        "training.lr=1e38",
+        "training.eps=1e-320",
+        "tasks.t.data.label_range=[0, 1e300]",
+        "training.epoch=10000001",
+        'output_dir="a\\0b"',
+        'tasks.t.data.train="a\\0b"',
     ],
 )
-def test_numbers_and_paths_that_no_machine_has_are_refused(override, message):
-    with pytest.raises(UserError, match=message) as caught:
-        load_config(ROOT / "configs" / "cs224n.yaml", [override])
-    assert str(caught.value).startswith("command line: ")
+def test_numbers_and_paths_that_no_machine_has_are_refused(override, base):
+    assert f": {override.partition('=')[0]}: " in refusal(base, override)
 
 
 def test_a_config_has_only_so_many_tasks(tmp_path):

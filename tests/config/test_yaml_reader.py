@@ -59,10 +59,12 @@ def test_scalars_are_read_as_in_yaml_1_2(text, value, files):
         ("runs/try #2", "runs/try #2"),
         ("#1 String", "#1 String"),
         ("a#b", "a#b"),
-        ("[a #b, '#c', \"#d\"]", ["a #b", "#c", "#d"]),
-        ("{#k: 1 #}", {"#k": "1 #"}),
-        ("\ue000 #", "\ue000 #"),
-        ('"\\uE000 #"', "\ue000 #"),
+        ("*.csv", "*.csv"),
+        ("a: b", "a: b"),
+        ("!!str 5", "!!str 5"),
+        ("&runs try", "&runs try"),
+        ("--- runs", "--- runs"),
+        ("a\nb", "a\nb"),
         ("'&x'", "&x"),
         # a separator alone
         *((sign, sign) for sign in "|>-:?,%@`\t"),
@@ -71,7 +73,7 @@ def test_scalars_are_read_as_in_yaml_1_2(text, value, files):
         ("[a,\n b]", ["a", "b"]),
     ],
 )
-def test_nothing_in_an_override_is_a_comment(text, value, files):
+def test_an_override_without_brackets_and_quotes_is_one_value(text, value, files):
     files(a="key: 0\n")
     assert load_tree("a.yaml", [f"key={text}"]).value["key"] == value
 
@@ -98,27 +100,6 @@ def test_a_label_is_the_text_as_written(text, files):
 def test_a_comment_of_a_file_is_one(files):
     files(a="key: # a comment\nother: x # more\n")
     assert load_tree("a.yaml").value == {"key": None, "other": "x"}
-
-
-@pytest.mark.parametrize(
-    ("text", "sign"),
-    [
-        ("&runs", "anchor"),
-        ("&runs try", "anchor"),
-        ("[&x a, *x]", "anchor"),
-        ("!!str 5", "tag"),
-        ("!!bool x", "tag"),
-        ("! 5", "tag"),
-        ("--- runs", "document marker"),
-        ("a\nb", r"'\n' in a text"),
-        ("a\r\n\r\nb", r"'\r' in a text"),
-        ("\ufeffa", r"'\ufeff' in a text"),
-    ],
-)
-def test_a_sign_of_yaml_that_would_drop_text_from_an_override_is_refused(text, sign, files):
-    files(a="key: 0\n")
-    message = tree_refusal("a.yaml", f"key={text}")
-    assert sign in message
 
 
 @pytest.fixture(scope="module")
@@ -220,19 +201,15 @@ def test_values_of_python_are_those_of_yaml():
 
 LOOP: dict = {}
 LOOP["a"] = LOOP
+DEEP: list = []
+for _ in range(10_000):
+    DEEP = [DEEP]
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"a": {"b": [1, np.arange(2)]}}, "config: a.b.1: expected text, a number, a list or a di"),
-        ({"a": {True: 1}}, "config: a: a key must be a word, not True"),
-        ({(1, 2): 1}, "config: a key must be a word, not (1, 2)"),
-        ({"a": "\udcff"}, "config: a: half a character (U+DCFF) is in a text"),
-        (LOOP, "config: a: a value contains itself, or is nested too deeply"),
-    ],
+    "values",
+    [{"a": {"b": [1, np.arange(2)]}}, {(1, 2): 1}, {"a": "\udcff"}, {"\udcff": 1}, LOOP, DEEP],
 )
-def test_values_that_yaml_has_not(values, message):
-    with pytest.raises(UserError) as caught:
+def test_values_that_yaml_has_not(values):
+    with pytest.raises(UserError, match=r"^config: "):
         node_of(values, "config")
-    assert str(caught.value).startswith(message)

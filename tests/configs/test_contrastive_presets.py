@@ -100,7 +100,12 @@ def generator(tmp_path_factory):
     return save_tiny_mlm(tmp_path_factory.mktemp("generator"))
 
 
-@pytest.mark.parametrize("file", PRESETS, ids=lambda file: f"{file.parent.name}-{file.stem}")
+# those of other encoders differ in values that are replaced here
+@pytest.mark.parametrize(
+    "file",
+    [file for file in PRESETS if "roberta" not in file.stem],
+    ids=lambda file: f"{file.parent.name}-{file.stem}",
+)
 def test_check_passes_on_small_data(file, small, tiny_encoder, generator, capsys):
     arguments = [f"data_dir={small}", f"encoder.name={tiny_encoder}"]
     arguments += ["tasks.contrastive.max_length=40", "tasks.sts.max_length=40"]

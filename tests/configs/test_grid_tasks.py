@@ -156,25 +156,6 @@ def test_the_table_command_reads_what_a_grid_has_left(trained, folder, capsys):
     assert next(line for line in lines if line.startswith("mean,STS")).split(",")[4] == "1"
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (("metric: f1", "metric: f2"), "expected one of accuracy"),
-        (("[50, 60.5, null]", "[50]"), "1 values for 3 columns"),
-        (("baseline: cls", "baseline: bert"), "expected one of cls, other"),
-        (("task: para, metric: f1", "task: para, metric: spearman"), "no spearman of para"),
-        ((LAYOUT[LAYOUT.index("rows:") :], "other_rows: false"), "there are no rows"),
-        (("columns:", "colums:"), "unknown key (did you mean 'columns'?)"),
-    ],
-)
-def test_mistakes_in_a_layout_are_one_line(trained, folder, change, words, capsys):
-    layout = folder / "layout.yaml"
-    layout.write_text(LAYOUT.replace(*change))
-    assert run_multitask.main(["table", str(layout), str(trained)]) == 2
-    error = capsys.readouterr().err
-    assert words in error and error.count("\n") == 1
-
-
 def test_the_same_grid_twice_and_one_without_runs_are_refused(trained, folder, capsys):
     layout = folder / "layout.yaml"
     layout.write_text(LAYOUT)

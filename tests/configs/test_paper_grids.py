@@ -221,13 +221,6 @@ def test_the_cells_of_a_grid_have_the_same_dev_rows(folder):
         assert len({task.data.model_dump_json() for task in tasks}) == 1
 
 
-def test_hires_own_probe_has_rows_of_the_grid_of_all_poolers():
-    own, every = settings("ablations/hire_probe"), settings("ablations/poolers_probe")
-    assert "hire" in own
-    for name, cell in own.items():
-        assert {key.rpartition(".")[2] for key in differing(cell, every[name])} == {"max_rows"}
-
-
 def test_the_hubs_grid_takes_all_rows():
     grid = load_grid(CONFIGS / "papers" / "multitask_minibert_hub.yaml")
     for cell in grid.cells:
@@ -263,20 +256,6 @@ def test_what_is_measured_on_minilm_has_a_table_on_a_page():
         table = load_layout(CONFIGS / f"{layout}.yaml")
         printed = any(row.printed for row in table.rows.values())
         assert not printed or "another encoder than ours" in (table.source or "")
-
-
-@pytest.mark.parametrize("name", ["maxpoolbert", "hire"])
-def test_a_page_says_which_rows_are_not_those_of_glue(name):
-    measured = (ROOT / "docs" / f"{name}.md").read_text().partition("\n## Measured\n")[2]
-    data = load_config(CONFIGS / "glue" / "minilm.yaml").tasks
-    told = {"mrpc": "MRPC's dev set is 500 rows", "stsb_course": "the course's split of STS-B"}
-    told["sst2"] = f"SST-2 is cut to {data['sst2'].max_rows:,} training rows"
-    (grid,) = [
-        load_grid(path) for path in GRIDS if path.parent.name == name and path.stem == "minilm"
-    ]
-    tasks = {cell.task for cell in grid.cells} | {"mrpc", "rte"}
-    for task, words in told.items():
-        assert (words in measured) == (task in tasks), task
 
 
 def test_the_figures_of_hire_are_drawn_from_cells_that_there_are():

@@ -1,8 +1,8 @@
-# Tested by tests/config/test_diagram.py
+# Tested by tests/config/test_describe_config.py
 """Diagrams of models, made from the shipped configs."""
 
 from multitask.config import load_config
-from multitask.config.diagram import diagram
+from multitask.config.describe_config import diagram
 from tools.measured_docs.store import ROOT
 
 

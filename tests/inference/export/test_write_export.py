@@ -86,7 +86,7 @@ def test_nothing_that_is_there_is_touched(run_dir, tmp_path, capsys):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (("--format", "onnx"), "several tasks: say which with --task: sst, qqp, sts"),
+        (("--format", "onnx"), "name the task by --task: one of sst, qqp, sts"),
         (("--format", "onnx", "--task", "stt"), "no task 'stt' (did you mean"),
         (("--format", "onnx", "--encoder-only"), "--encoder-only is for --format transformers"),
         (("--format", "transformers", "--int8"), "--int8 is for --format onnx, not transformers"),

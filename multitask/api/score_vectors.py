@@ -1,0 +1,171 @@
+# Tested by tests/commands/test_sts.py
+"""Score the sentence vectors of a run or of an encoder."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multitask.store.files import without_nan, write_json, write_text
+from multitask.store.outputs import check_replaced
+from multitask.utils.errors import UserError
+
+if TYPE_CHECKING:
+    from multitask.inference.embeddings import Vectors
+    from multitask.reporting.sts_report import Suites
+
+FIGURES = ("layers", "domains")
+
+
+def sts(
+    run: str,
+    data: Path,
+    overrides: Sequence[str] = (),
+    *,
+    stsb: Path | None = None,
+    task: str | None = None,
+    pooling: str | None = None,
+    layers: bool = False,
+    others: Sequence[Path] = (),
+    output: Path | None = None,
+) -> Iterator[str]:
+    """Score vectors on the STS suites, write sts.md and sts.json, and yield lines about it.
+
+    Args:
+        run: a run directory or an encoder.
+        data: the directory with the suites.
+        overrides: values of the run's config to change.
+        stsb: a file to read as STS-B.
+        task: the run's task whose weights, adapter and pooling count.
+        pooling: a pooling without weights that replaces the task's.
+        layers: also score every layer under each fixed pooling.
+        others: layers.json of other encoders, whose curves are drawn too.
+        output: the directory; default: scores, in the run or here.
+
+    Raises:
+        UserError: files are missing or damaged, or would be replaced; no such run, task or pooling.
+    """
+    from multitask.data.sts_suites import read_suites
+    from multitask.reporting import sts_report
+
+    if others and not layers:
+        raise UserError("--with draws layers of other encoders: give --layers too")
+    suites = read_suites(data, stsb)
+    curves_of_others = sts_report.read_layers(others, suites)
+
+    from multitask.inference.embeddings import open_vectors
+    from multitask.inference.sts_scores import score_suites
+
+    vectors = open_vectors(run, task=task, pooling=pooling, overrides=overrides)
+    weights = vectors.weights()
+    if weights in curves_of_others:
+        message = f"--with: a file is of {weights!r}, which is scored now: leave it out"
+        raise UserError(f"{message}, or change its `of` to another name")
+    finders = vectors.pair_finders()
+    place = output or vectors.scores_directory
+    pictures = (f"{name}.{ending}" for name in FIGURES for ending in ("png", "svg"))
+    facts = ("sts.json", ("average", "suites"), ("sts.md", "layers.json", *pictures))
+    check_replaced(place / facts[0], *facts[1:])
+    entries = score_suites(suites, lambda texts: vectors.encode(texts, "sentences"), *finders)
+    report: sts_report.StsReport = {
+        **vectors.facts(),
+        "average": {
+            "spearman": sts_report.average(entries, "spearman"),
+            "pearson": sts_report.average(entries, "pearson"),
+        },
+        "suites": entries,
+    }
+    yield vectors.describe()
+    yield sts_report.terminal_table(report)
+    for note in (*sts_report.notes(report), *sts_report.missing_notes(suites, curves_of_others)):
+        yield f"note: {note}"
+    yield _written(vectors, place, facts, report, page=sts_report.markdown_page(report))
+    if layers:
+        yield _layers(vectors, place, suites, curves_of_others)
+
+
+def _layers(vectors: "Vectors", place: Path, suites: "Suites", others: dict[str, Any]) -> str:
+    """Score every layer, write the scores and draw them next to those of other encoders."""
+    from multitask.inference.analysis.sts_by_layer import score_layers
+    from multitask.reporting.figures.curves import draw_domains, draw_layers
+    from multitask.reporting.figures.style import save_figure
+
+    weights, curves = vectors.weights(), without_nan(score_layers(suites, vectors.layers))
+    write_text(place / "layers.json", json.dumps({"of": weights, "suites": curves}))
+    figures = (draw_layers({weights: curves, **others}), draw_domains(curves, weights))
+    for name, figure in zip(FIGURES, figures, strict=True):
+        for ending in ("png", "svg"):
+            save_figure(figure, place / f"{name}.{ending}")
+    return f"written: {place / 'layers.json'}, layers.png, domains.png (and .svg)"
+
+
+def evaluate_search(
+    run: str,
+    pairs: Path,
+    *,
+    limit: int,
+    task: str | None = None,
+    pooling: str | None = None,
+    output: Path | None = None,
+) -> Iterator[str]:
+    """Measure search on pairs of questions, write search.md and search.json, and yield lines.
+
+    Args:
+        run: a run directory or an encoder.
+        pairs: the table of pairs, of which ``limit`` are read at most.
+        task: the run's task whose vectors count.
+        pooling: a pooling without weights that replaces the task's.
+        limit: pairs to read.
+        output: the directory; default: scores, in the run or here.
+
+    Raises:
+        UserError: as ``sts``; or faiss is not installed.
+    """
+    from multitask.inference.search import search_quality
+    from multitask.inference.search.text_index import import_faiss
+    from multitask.reporting.search_report import markdown_page, terminal_table
+
+    import_faiss()
+    questions = search_quality.read_questions(pairs, limit)
+
+    from multitask.inference.embeddings import open_vectors
+
+    length = search_quality.MAX_LENGTH
+    vectors = open_vectors(run, task=task, pooling=pooling, max_length=length)
+    seen = {}
+    with contextlib.suppress(UserError):  # the data of the run may be elsewhere
+        known = [search_quality.known_pairs(questions, find) for find in vectors.pair_finders()]
+        seen = dict(zip(("trained_on", "selected"), known, strict=False))
+    place = output or vectors.scores_directory
+    facts = ("search.json", ("gold_pairs_known", "pairs_file"), ("search.md",))
+    check_replaced(place / facts[0], *facts[1:])
+    encode_all = partial(vectors.encode, title="questions")
+    report = {**vectors.facts(), "pairs_file": str(pairs), "gold_pairs_known": seen}
+    report |= search_quality.evaluate(questions, vectors.encode, encode_all)
+    yield vectors.describe()
+    yield terminal_table(report)
+    if report["warning"]:
+        yield f"warning: {report['warning']}"
+    yield _written(vectors, place, facts, report, page=markdown_page(report))
+
+
+def _written(
+    vectors: "Vectors",
+    place: Path,
+    facts: tuple[str, Sequence[str], Sequence[str]],
+    report: Any,
+    *,
+    page: str,
+) -> str:
+    """Write NAME.json and NAME.md, unless the run or the files have changed meanwhile."""
+    name, keys, others = facts
+    if vectors.run is not None:
+        vectors.run.check_unchanged()
+    check_replaced(place / name, keys, others)
+    place.mkdir(parents=True, exist_ok=True)
+    write_json(place / name, report)
+    markdown = Path(name).with_suffix(".md")
+    write_text(place / markdown, page)
+    return f"written: {place / markdown}, {name}"
