@@ -60,11 +60,10 @@ def train_grid(
         _check_probe_options(settings, engine, keep_weights)
         from multitask.sweep.probe_grid import probe_all
 
-        train, jobs = partial(probe_all, grid, output), 0
+        train = partial(probe_all, grid, output)
     else:
         train = partial(train_all, engine=engine, settings=settings, keep_weights=keep_weights)
-        jobs = settings.slots
-    sweep(grid, output, train, jobs=jobs)
+    sweep(grid, output, train)
     return finished_cells(grid, plan_runs(grid, output))
 
 

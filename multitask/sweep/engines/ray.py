@@ -11,7 +11,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, ClassVar
 
 from multitask.sweep.engines.base import Job, Settings, cores
-from multitask.sweep.engines.process import starter
+from multitask.sweep.engines.local import starter
 from multitask.utils.errors import UserError, reason_of, warn
 from multitask.utils.files import ENDING, SCRATCH
 from multitask.utils.optional import optional
