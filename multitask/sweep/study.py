@@ -59,16 +59,9 @@ class Study:
         """The number of trials that have ended, with or without a score."""
         return sum(trial.state.is_finished() for trial in self.trials())
 
-    def resume(self, number: int) -> Any:
+    def resume(self, frozen: Any) -> Any:
         """Return a trial of an earlier start that has not ended."""
-        frozen = self.study.get_trials(deepcopy=False)[number]
-        self.sample(number, 0)
         return self.optuna.trial.Trial(self.study, frozen._trial_id)
-
-    def ask(self, number: int) -> Any:
-        """Return a new trial, without values."""
-        self.sample(number, 0)
-        return self.study.ask()
 
     def sample(self, number: int, place: int) -> None:
         """Let Optuna's next suggestion be for a parameter of a trial, at a place of the file.

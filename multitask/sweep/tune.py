@@ -121,11 +121,11 @@ def _train(study: Study, pool: Pool, kernels: str | None, failed: list[Failure])
 
     _check_earlier(study)
     for frozen in study.trials("RUNNING"):
-        start(study.resume(frozen.number))
+        start(study.resume(frozen))
     with working(pool):
         while True:
             while asking and asked < total and pool.open < jobs:
-                start(study.ask(asked))
+                start(study.study.ask())
                 asked += 1
             for run, how, failure in pool.look():
                 trial = live.pop(run.name, None)

@@ -3,7 +3,6 @@
 import ctypes
 import os
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -79,10 +78,7 @@ class Local:
 
 def gpus() -> list[str]:
     """Return the ids of this machine's NVIDIA GPUs; none where there is no NVIDIA tool to ask."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return []
-    command = [tool, "--query-gpu=uuid", "--format=csv,noheader"]
+    command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError):

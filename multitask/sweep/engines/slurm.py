@@ -39,11 +39,8 @@ TAKEN = {
     "array": "give the number of runs at once with --jobs",
     "clusters": "set the variable SLURM_CLUSTERS, which all commands of SLURM read",
     "cpus-per-task": "give it with --cpus-per-run",
-    "open-mode": "leave it out",
-    "output": "leave it out",
-    "test-only": "leave it out",
     "wait": "leave it out: the sweep waits, unless you give --detach",
-    "wrap": "leave it out",
+    **dict.fromkeys(("open-mode", "output", "test-only", "wrap"), "leave it out"),
 }
 SIGNAL = re.compile(r"(?:R:)?(?:SIG)?(?:TERM|INT|15|2)(?:@(\d+))?", re.IGNORECASE)
 # what a run ends with when SLURM asks for it: its state is saved, or it had none yet
