@@ -156,13 +156,6 @@ def test_tasks_that_a_run_lacks_are_left_out_and_named(runs, tmp_path):
     assert note.startswith("Left out") and note.endswith(": para.")
 
 
-def test_selection_on_dev_is_noted(runs):
-    report = json.loads((runs[1] / "report.json").read_text())
-    (runs[1] / "report.json").write_text(json.dumps(report | {"selection_split": "dev"}))
-    (note,) = ensemble(runs).gains["notes"]
-    assert "selected on the dev rows" in note and str(runs[1]) in note
-
-
 # ---- refusals
 
 
@@ -341,11 +334,3 @@ def test_texts_of_the_user_get_the_average(task, text, trained, tmp_path, capsys
         assert both["prediction"] == int(mean[0] > 0.5)
     else:
         assert both["prediction"] == pytest.approx(min(max(mean[0], 0), 5))
-
-
-def test_texts_of_the_user_need_the_task_in_every_run(trained, runs, tmp_path, capsys):
-    (tmp_path / "mine.txt").write_text("a good film\n")
-    line = refused(
-        trained[0], runs[0], "--task", "sst", "--file", tmp_path / "mine.txt", capsys=capsys
-    )
-    assert str(runs[0]) in line and "no evaluated weights" in line

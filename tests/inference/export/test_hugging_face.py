@@ -1,15 +1,12 @@
 """`transformers` and `sentence-transformers` give the run's numbers, or an export is refused."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from heads.ordinal import OrdinalHead
-from multitask import UserError, load
-from multitask.config import BitLinearConfig
+from multitask import load
 from multitask.inference.embeddings import open_vectors
 from tests.conftest import save_tiny_encoder
 from tests.support.exports import PAIRS, TEXTS, main, outputs, trained
@@ -86,29 +83,6 @@ def test_the_encoder_alone_has_the_tasks_weights(run_dir, tmp_path):
     result = outputs(AutoModel, target, [(text,) for text in TEXTS])
     means = [one.last_hidden_state[0].mean(0).numpy() for one in result]
     np.testing.assert_allclose(means, load(run_dir).encode(TEXTS, task="qqp"), atol=1e-5)
-
-
-def test_a_classifier_that_transformers_has_not_is_refused(run_dir):
-    from multitask.inference.export.export_parts import Parts
-    from multitask.inference.export.hugging_face import check_classifier
-
-    run = load(run_dir)
-    model = run.model_for("sst")
-    parts = Parts(run.config, "sst", model, run.tokenizer, run.readers["sst"])
-    check_classifier(parts)
-    model.tasks["sst"].projection = torch.nn.Identity()
-    task = run.config.tasks["sst"].model_copy(update={"projection": None})
-    parts = replace(parts, config=run.config.model_copy(update={"tasks": {"sst": task}}))
-    with pytest.raises(UserError, match=r"^tasks\.sst\.projection: none: transformers puts tanh"):
-        check_classifier(parts)
-    model.tasks["sst"].head = OrdinalHead(32, 5)
-    parts = replace(parts)
-    with pytest.raises(UserError, match=r"^tasks\.sst\.head: .*: no sequence classifier"):
-        check_classifier(parts)
-    encoder = run.config.encoder.model_copy(update={"bitlinear": BitLinearConfig()})
-    parts = replace(parts, config=run.config.model_copy(update={"encoder": encoder}))
-    with pytest.raises(UserError, match=r"^encoder\.bitlinear: the encoder's layers have ternary"):
-        check_classifier(parts)
 
 
 def test_sentence_transformers_gives_the_runs_vectors(run_dir, contrastive, tmp_path):
