@@ -65,7 +65,11 @@ class Progress:
         if now < self._looked + REFRESH:
             return
         self._looked = now
-        shown = [f"{name}: {_how_far(files)}" for name, files in running[:SHOWN]]
+        shown = []
+        for name, run_dir in running[:SHOWN]:
+            step, steps, epoch, epochs = steps_done(run_dir) or (0, 0, 0.0, 0.0)
+            far = f"step {step:,} of {steps:,}, epoch {epoch:.2f} of {epochs:.4g}"
+            shown.append(f"{name}: {far if step else 'no step yet'}")
         shown += ["..."] if running[SHOWN:] else []
         self._work.title = "; ".join([*shown, "runs finished"])  # for the line of `heartbeat`
         self._bar.set_postfix_str("; ".join(shown))
@@ -76,13 +80,6 @@ def say(line: str, print_line: Callable[[str], None] = print) -> None:
     with tqdm.external_write_mode():
         print_line(line)
         sys.stdout.flush()
-
-
-def _how_far(run_dir: Path) -> str:
-    done = steps_done(run_dir)
-    if done is None:
-        return "no step yet"
-    return f"step {done[0]:,} of {done[1]:,}, epoch {done[2]:.2f} of {done[3]:.4g}"
 
 
 def steps_done(run_dir: Path) -> tuple[int, int, float, float] | None:

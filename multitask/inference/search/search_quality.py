@@ -174,10 +174,11 @@ def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> dict[
     exact.add(corpus)
     indexes = {"exact": exact, "compatible": ivf_index(corpus, lists, PROBES)}
     modes = {name: _measured(index, queries, questions.gold) for name, index in indexes.items()}
-    modes["compatible"]["mrr_by_seed"] = [
-        _mrr(ivf_index(corpus, lists, PROBES, seed), queries, questions.gold)
-        for seed in KMEANS_SEEDS
-    ]
+    by_seed = modes["compatible"]["mrr_by_seed"] = []
+    for seed in KMEANS_SEEDS:
+        index = ivf_index(corpus, lists, PROBES, seed)
+        places = index.search(queries, min(TOP, index.ntotal))[1]
+        by_seed.append(float(reciprocal_ranks(places, questions.gold).mean()))
     began = [time.perf_counter()]
     for text in questions.queries[:SINGLE_ENCODED]:
         nearest(exact, encode([text]), min(TOP, len(corpus)))
@@ -198,11 +199,6 @@ def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> dict[
         "warning": warning,
         "modes": modes,
     }
-
-
-def _mrr(index: Any, queries: np.ndarray, gold: Sequence[set[int]]) -> float:
-    places = index.search(queries, min(TOP, index.ntotal))[1]
-    return float(reciprocal_ranks(places, gold).mean())
 
 
 def _measured(index: Any, queries: np.ndarray, gold: Sequence[set[int]]) -> dict[str, Any]:
