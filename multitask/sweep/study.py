@@ -142,8 +142,9 @@ def open_study(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> It
             database.close()
             if said != "ok":
                 raise ValueError(said)
-            pruner = pruners[space.file.pruner]
-            study = optuna.load_study(storage=storage, study_name=NAME, pruner=pruner)
+            # not Optuna's default for several objectives, which suggests values in `ask`
+            how = {"sampler": optuna.samplers.RandomSampler(), "pruner": pruners[space.file.pruner]}
+            study = optuna.load_study(storage=storage, study_name=NAME, **how)
             study.get_trials()
     except UserError as error:
         raise UserError(f"{error}; {advice}") from error

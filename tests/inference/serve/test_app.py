@@ -245,16 +245,6 @@ def test_a_prediction_file_that_is_a_link_is_refused(tiny_run, tmp_path):
     assert str(file) in str(caught.value)
 
 
-def test_where_there_is_no_picture_a_sentence_stands(client, monkeypatch):
-    def fail(*_):
-        raise UserError("an encoder of type odd tells no attention weights")
-
-    monkeypatch.setattr(responses, "attention", fail)
-    reply = post(client, TEXT)
-    assert "an encoder of type odd tells no attention weights" in check(reply)
-    assert not Parsed(reply.get_data(as_text=True)).all("img")
-
-
 def test_code_in_a_message_is_code(client, monkeypatch):
     def refuse(*_, **__):
         raise UserError("set `a.b: <x>`, not ` or ``c``")
@@ -392,14 +382,6 @@ def test_one_text_is_answered_at_a_time(served, monkeypatch):
     [thread.start() for thread in ask]
     [thread.join() for thread in ask]
     assert (codes, most) == ([200, 200, 200], 1)
-
-
-def test_runs_of_single_texts_and_of_pairs_ask_for_what_they_need(served):
-    for tasks, fields in ((["sst"], ["first"]), (["qqp"], ["first", "second"])):
-        app = make_app(Served(served.run, tasks))
-        page = Parsed(app.test_client().get("/").text)
-        assert [field["id"] for field in page.all("textarea")] == fields
-        assert all("required" in field for field in page.all("textarea"))
 
 
 def test_neighbours_stand_in_the_page(served, tmp_path):
