@@ -70,17 +70,11 @@ def export_classifier(parts: Parts, directory: Path) -> None:
 def check_classifier(parts: Parts) -> None:
     """Raise UserError for what a sequence classifier of `transformers` cannot carry."""
     _check_head_and_encoder(parts)
-    if parts.pooling_name != "cls":
-        reason = f"{parts.pooling_name}: transformers classifies the first token's vector alone"
-        raise UserError(f"{parts.pooling_key}: {reason}: {INSTEAD}")
-    if not _has_tanh(parts):
-        choice = parts.config.tasks[parts.base].projection
-        named = "none" if choice is None else choice.name
-        wants = f"transformers puts tanh(W h + b) of width {parts.encoder.dim} before the head"
-        raise UserError(
-            f"tasks.{parts.base}.projection: {named}: {wants}: train with `projection: tanh` or "
-            f"`bert_pooler`, {INSTEAD}"
-        )
+    if missing := _missing(parts):
+        key = missing[0].partition("=")[0]
+        message = "transformers classifies tanh(W h + b) of the first token's vector"
+        advice = " and ".join(f"`{value}`" for value in missing)
+        raise UserError(f"{key}: {message}: train with {advice}, {INSTEAD}")
 
 
 def missing_values(parts: Parts) -> list[str]:
@@ -92,13 +86,14 @@ def missing_values(parts: Parts) -> list[str]:
         _check_head_and_encoder(parts)
     except UserError:
         return []
+    return _missing(parts)
+
+
+def _missing(parts: Parts) -> list[str]:
     pooling = [] if parts.pooling_name == "cls" else [f"{parts.pooling_key}=cls"]
-    return pooling + ([] if _has_tanh(parts) else [f"tasks.{parts.base}.projection=tanh"])
-
-
-def _has_tanh(parts: Parts) -> bool:
-    projection = parts.projection
-    return isinstance(projection, Tanh) and projection.output_dim == parts.encoder.dim
+    projection, wide = parts.projection, parts.encoder.dim
+    has_tanh = isinstance(projection, Tanh) and projection.output_dim == wide
+    return pooling + ([] if has_tanh else [f"tasks.{parts.base}.projection=tanh"])
 
 
 def _check_head_and_encoder(parts: Parts) -> None:
