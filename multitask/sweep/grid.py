@@ -260,9 +260,6 @@ def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Overr
                 raise tree.error(path, f"{base.name} has no task {name!r}{suggest(name, tasks)}")
         others = [f"{TASKS}.{name}" for name in tasks if name not in names]
         entries.append((names[0], [override_at(tree, path, key, None) for key in others]))
-    labels = [label for label, _ in entries]
-    if twice := next((label for label in labels if labels.count(label) > 1), None):
-        raise tree.error(("tasks",), f"{twice} is listed twice; keep one")
     return entries
 
 
@@ -290,12 +287,11 @@ def _expand(
         labels = [label for label, *_ in chosen]
         label = "-".join(part for part in (task, name, *labels) if part)
         place: KeyPath = ("cells", name) if name else ("grid",)
-        if len(label) > CELL_NAME:
-            message = f"the cell's name is longer than {CELL_NAME} characters: {label}"
-            raise tree.error(place, f"{message}; give the values short labels, as LABEL: VALUE")
-        if file_key(label) in cells:  # some disks take both for one directory
-            message = f"two cells are named {label!r}: give the values labels, as LABEL: VALUE"
-            raise tree.error(place, message)
+        if len(label) > CELL_NAME or file_key(label) in cells:  # some disks fold cases
+            message = f"a name of at most {CELL_NAME} characters that no other cell has"
+            raise tree.error(
+                place, f"cell {label}: give values labels (LABEL: VALUE), for {message}"
+            )
         # tasks are removed last, so that no setting adds one again
         settings = (*everywhere, *overrides, *(setting for *_, setting in chosen), *dropped)
         point = ({TASKS: task} if task else {}) | ({NAMED: name} if name else {})
