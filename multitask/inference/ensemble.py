@@ -75,25 +75,11 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
         tasks = {task: entry for task, entry in every.items() if entry is not None}
         runs.append((run, config, report.with_tasks(tasks)))
     first, first_config, _ = runs[0]
-    kinds = {t: task_type(e.label_type) for _, _, r in runs for t, e in r.tasks.items()}
-    shared = [
-        task
-        for task, kind in kinds.items()
-        if isinstance(kind, RowLabels) and all(task in report.tasks for _, _, report in runs)
-    ]
-    if not shared:
-        shown = "; ".join(f"{run}: {', '.join(report.tasks)}" for run, _, report in runs)
-        raise UserError(
-            f"the runs have no task in common that can be averaged ({shown}): leave some out"
-        )
-    scored = RunDirectory(first).load_report().tasks
-    dev_tasks = [task for task in shared if task in scored]
+    shared, remarks = _shared_tasks(runs)
+    reported = RunDirectory(first).load_report().tasks
+    dev_tasks = [task for task in shared if task in reported]
     if not dev_tasks:
         raise UserError(f"{first}: no task of all these runs has dev rows to compare them on")
-    remarks = []
-    if left := [task for task in kinds if task not in shared]:
-        why = "as not every run has them or they have no average"
-        remarks.append(f"Left out, {why}: {', '.join(left)}.")
     readers: dict[str, LabelReader] = {}
     splits = [(task, "dev") for task in dev_tasks]
     for task in shared:
@@ -131,6 +117,27 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
         "notes": [*remarks, *notes([(run, report) for run, _, report in runs])],
     }
     return Ensemble(first_config, readers, output, gained)
+
+
+def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
+    """Return the tasks that can be averaged, in the order of the first run, and a remark on others.
+
+    Raises UserError if there are none.
+    """
+    kinds = {t: task_type(e.label_type) for _, _, r in runs for t, e in r.tasks.items()}
+    shared = [
+        task
+        for task, kind in kinds.items()
+        if isinstance(kind, RowLabels) and all(task in report.tasks for _, _, report in runs)
+    ]
+    if not shared:
+        shown = "; ".join(f"{run}: {', '.join(report.tasks)}" for run, _, report in runs)
+        raise UserError(
+            f"the runs have no task in common that can be averaged ({shown}): leave some out"
+        )
+    left = [task for task in kinds if task not in shared]
+    why = "as not every run has them or they have no average"
+    return shared, [f"Left out, {why}: {', '.join(left)}."] if left else []
 
 
 def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | None) -> Output:

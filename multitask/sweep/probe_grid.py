@@ -139,8 +139,11 @@ def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
             message = "trains with the encoder: on a frozen one there is nothing to probe"
         elif not isinstance(kind, RowLabels):
             message = "looks at every word: a probe has one vector a text"
-        elif (taken := check_head(config, task)) is not kind:
-            message = f"takes {taken.name} labels, but that of the first cell takes {kind.name}"
+        else:
+            task_type = check_head(config, task)
+            if task_type is not kind:
+                names = task_type.name, kind.name
+                message = "takes {} labels, but that of the first cell takes {}".format(*names)
         if message:
             raise config.error(("tasks", task, "head"), message)
     return initial_model(config, plan.model.encoder, plan.data, plan.device)

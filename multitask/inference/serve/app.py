@@ -4,7 +4,7 @@ The page runs no script, and its content security policy allows requests to itse
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -54,29 +54,15 @@ def make_app(served: Served) -> "Flask":
 
     @app.post("/")
     def reply() -> Any:
-        """Reply to typed texts, of which only the first ones may be filled in.
-
-        The page is sent while it is made: first the form, then the answers, the pictures and the
-        nearest texts.
-        """
         form = flask.request.form
         typed = [form.get(ordinal(number), "") for number in range(served.fields)]
         task = form.get("attention", "")
         filled = {"typed": [text[:TYPED_CHARACTERS] for text in typed], "task": task}
         try:
-            texts = responses.read_texts(served, typed)
-            choices = responses.attention_tasks(served)
-            if task and task not in choices:
-                raise UserError("There is no such task to draw the attention of.")
+            parts = answered(served, typed, task)
         except UserError as error:
             return page(problem=str(error), **filled), 400
-        values = {
-            "texts": texts,
-            "answer": partial(tried, responses.answer, served, texts=texts),
-            "pictures": partial(tried, responses.attention, served, task or choices[0], texts),
-            "neighbours": partial(tried, responses.neighbours, served),
-        }
-        return flask.Response(stream(**contents(served, **filled, **values)))
+        return flask.Response(stream(**contents(served, **filled, **parts)))
 
     @app.post("/predict")
     def predict() -> Any:
@@ -91,13 +77,10 @@ def make_app(served: Served) -> "Flask":
 
     @app.get("/report")
     def report() -> Any:
-        run = served.run.files
         try:
-            content = read_bounded(inside(run.html_page, served.run.directory), REPORT_BYTES)
-        except (UserError, OSError) as error:
-            problem = NO_REPORT if isinstance(error, FileNotFoundError) else str(error)
-            return page(problem=problem), 404
-        return flask.Response(content, mimetype="text/html")
+            return flask.Response(report_of(served), mimetype="text/html")
+        except UserError as error:
+            return page(problem=str(error)), 404
 
     @app.errorhandler(SecurityError)
     def foreign(error: SecurityError) -> Any:
@@ -121,6 +104,34 @@ def make_app(served: Served) -> "Flask":
         return response
 
     return app
+
+
+def report_of(served: Served) -> bytes:
+    """Read report.html. Raises UserError if it leads out of the run, is too large or no file."""
+    file = served.run.files.html_page
+    try:
+        return read_bounded(inside(file, served.run.directory), REPORT_BYTES)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        raise UserError(NO_REPORT if missing else str(error)) from error
+
+
+def answered(served: Served, typed: Sequence[str], task: str) -> dict[str, Any]:
+    """Return the texts, and functions that make the parts of the page.
+
+    The page is sent while it is made: first the form, then the answers, the pictures and the
+    nearest texts. Raises UserError for texts or a task that cannot be answered.
+    """
+    texts = responses.read_texts(served, typed)
+    choices = responses.attention_tasks(served)
+    if task and task not in choices:
+        raise UserError("There is no such task to draw the attention of.")
+    return {
+        "texts": texts,
+        "answer": partial(tried, responses.answer, served, texts=texts),
+        "pictures": partial(tried, responses.attention, served, task or choices[0], texts),
+        "neighbours": partial(tried, responses.neighbours, served),
+    }
 
 
 def tried(
