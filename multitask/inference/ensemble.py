@@ -81,7 +81,7 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
     if not dev_tasks:
         raise UserError(f"{first}: no task of all these runs has dev rows to compare them on")
     readers: dict[str, LabelReader] = {}
-    splits = [(task, "dev") for task in dev_tasks]
+    splits = []
     for task in shared:
         readers[task] = check_same_labels(
             task,
@@ -90,6 +90,8 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
                 for run, c, r in runs
             ],
         )
+        if task in dev_tasks:
+            splits.append((task, "dev"))
         lacking = [run for run, config, _ in runs if config.tasks[task].data.test is None]
         if not lacking:
             splits.append((task, "test"))
