@@ -18,8 +18,8 @@ from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.kernels import automatic
 from multitask.models.encoders.mlm_weights import mlm_weights
+from multitask.store.files import check_checksums, file_digest
 from multitask.utils.errors import UserError, check_regular, is_panic, reason_of
-from multitask.utils.files import check_checksums, file_digest
 from multitask.utils.limits import SIZE
 from multitask.utils.names import PACKAGED_ENCODER
 from multitask.utils.terminal import silent_stderr

@@ -18,13 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from multitask.config.run_directory import RunDirectory
-from multitask.config.run_log import parse_event
+from multitask.store.run_directory import RunDirectory
+from multitask.store.run_log import parse_event
 from multitask.sweep.search_space import SearchSpace
 from multitask.sweep.sweep_directory import Run, SweepDirectory, train_arguments
 from multitask.sweep.tuning_results import objectives_of
 from multitask.utils.errors import UserError, reading, reason_of
-from multitask.utils.files import read_json, replacing, write_json
 from multitask.utils.optional import optional
 
 NEEDED = "tune needs Optuna"

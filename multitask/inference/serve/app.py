@@ -14,8 +14,7 @@ from multitask.inference.serve.server import ADDRESS, import_flask
 from multitask.reporting.html_page import fill, stream
 from multitask.tasks.rows import ordinal
 from multitask.utils.errors import UserError
-from multitask.utils.files import read_bounded
-from multitask.utils.limits import REPORT_BYTES, REQUEST_BYTES, TYPED_CHARACTERS
+from multitask.utils.limits import REPORT_BYTES, REQUEST_BYTES, TYPED_CHARACTERS, read_bounded
 from multitask.utils.paths import inside
 
 if TYPE_CHECKING:

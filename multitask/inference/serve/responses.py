@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from multitask.config.run_directory import RunDirectory
 from multitask.data.inputs.base import Input, input_of
 from multitask.inference.analysis.attention_weights import cls_attention
 from multitask.inference.embeddings import Vectors, run_vectors

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from multitask.inference.search import text_index
 from multitask.inference.search.text_index import Origin, TextIndex, build, open_index, read_corpus
+from multitask.store.files import write_checksums
 from multitask.utils.errors import NotFinite, UserError
-from multitask.utils.files import write_checksums
 
 pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
 
