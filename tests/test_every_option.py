@@ -18,8 +18,7 @@ from multitask import load
 from multitask.commands.export import _dev_rows
 from multitask.config.registry import KINDS
 from multitask.inference.export.export_parts import Parts
-from multitask.inference.export.onnx import feeds
-from multitask.inference.export.onnx_module import PlainTask
+from multitask.inference.export.onnx import PlainTask, feeds
 from multitask.inference.export.write_export import write_export
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.serve import responses

@@ -61,7 +61,7 @@ def ablate(
             message = "leave out --jobs, --engine, --cpus-per-run, --gpus-per-run, --keep-weights"
             raise UserError(f"a probe grid is one process and keeps no weights: {message}")
         train = partial(probe_all, loaded, settings.directory)
-    sweep(loaded, settings.directory, train, jobs=0 if loaded.probe else settings.slots)
+    sweep(loaded, settings.directory, train)
     return finished_cells(loaded, plan_runs(loaded, settings.directory))
 
 

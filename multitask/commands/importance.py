@@ -112,8 +112,7 @@ def _computed(
     directory: Path, config: "Config", tasks: Sequence[str], arguments: argparse.Namespace
 ) -> Iterator["Importance"]:
     from multitask.data.inputs.base import input_of
-    from multitask.inference.analysis.layer_weights import weighs_states
-    from multitask.inference.analysis.state_importance import importance
+    from multitask.inference.analysis.layer_weights import importance, weighs_states
     from multitask.inference.load_run import TrainedRun
 
     trained = TrainedRun(directory, config)

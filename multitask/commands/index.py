@@ -51,6 +51,6 @@ def run(arguments: argparse.Namespace) -> None:
     )
     kind = "exact" if ivf is None else f"{lists} lists, {ivf[1]} searched"
     blank = f", {facts.blank_lines:,} blank lines left out" if facts.blank_lines else ""
-    size = sum(facts.sizes.values()) / 1e6
+    size = sum(file.stat().st_size for file in arguments.out.iterdir()) / 1e6
     print(f"{vectors.describe()}: {facts.texts:,} texts{blank}; {kind}; {size:.1f} MB")
     print(f"written: {arguments.out}")

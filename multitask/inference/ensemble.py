@@ -7,7 +7,7 @@ averaged.gains["tasks"]["sst"]["gain_over_mean"]
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,12 +22,9 @@ from multitask.inference.write_predictions import write_predictions
 from multitask.reporting.gains import EnsembleGains, average, gains
 from multitask.reporting.notes import notes
 from multitask.reporting.read_runs import ScoredRows, check_same_rows, load_split
-from multitask.store.files import entries, write_text
-from multitask.store.outputs import has_keys
-from multitask.store.prepare_run import check_distinct, check_no_run
-from multitask.store.run_directory import RunDirectory, load_run_config, load_saved_config
-from multitask.store.saved import RunReport, TaskReport
-from multitask.tasks.base import NoLabels, Record, RowLabels, WordLabels
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import RunReport
+from multitask.tasks.base import Record, RowLabels
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
@@ -68,19 +65,27 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
     check_distinct(run_dirs)
     runs: list[Run] = []
     for run in run_dirs:
-        config = load_saved_config(run, overrides)
-        report = RunDirectory(run).load_report()
-        runs.append((run, config, report.with_tasks(_entries(config, report))))
-    tasks, remarks = _shared_tasks(runs)
+        config, report = load_saved_config(run, overrides), RunDirectory(run).load_report()
+        scored, owners = report.tasks, config.selecting_tasks()
+        # a task without dev rows has the entry of the owner of its head
+        every = {task: scored.get(task) or scored.get(owners[task]) for task in owners}
+        tasks = {task: entry for task, entry in every.items() if entry is not None}
+        runs.append((run, config, report.with_tasks(tasks)))
+    first, first_config, _ = runs[0]
+    shared, remarks = _shared_tasks(runs)
+    reported = RunDirectory(first).load_report().tasks
+    dev_tasks = [task for task in shared if task in reported]
+    if not dev_tasks:
+        raise UserError(f"{first}: no task of all these runs has dev rows to compare them on")
     readers: dict[str, LabelReader] = {}
     splits = []
-    scored = RunDirectory(run_dirs[0]).load_report().tasks
-    dev_tasks = [task for task in tasks if task in scored]
-    if not dev_tasks:
-        raise UserError(f"{run_dirs[0]}: no task of all these runs has dev rows to compare them on")
-    for task in tasks:
+    for task in shared:
         readers[task] = check_same_labels(
-            task, [(run, _saved_reader(c, task, report.tasks[task])) for run, c, report in runs]
+            task,
+            [
+                (run, label_reader(c, task, task_type(r.tasks[task].label_type)))
+                for run, c, r in runs
+            ],
         )
         if task in dev_tasks:
             splits.append((task, "dev"))
@@ -89,17 +94,16 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
             splits.append((task, "test"))
         elif len(lacking) < len(runs):
             remarks.append(f"{task}: only dev is predicted, for {lacking[0]} names no test data.")
-    outputs = [_output(run, splits, overrides, readers) for run in runs]
+    outputs = [_output(run, splits, overrides) for run in runs]
     output: Output = {}
     for task, split in splits:
-        first, *others = (of_run[task, split] for of_run in outputs)
+        member, *others = (of_run[task, split] for of_run in outputs)
         for other in others:
-            check_same_rows(task, first, other, split)
-        predictions, scores = average(
-            first.task_type, [of_run[task, split].scores for of_run in outputs]
-        )
+            check_same_rows(task, member, other, split)
+        averaged = average(member.task_type, [of_run[task, split].scores for of_run in outputs])
+        predictions, scores = averaged
         output[task, split] = replace(
-            first, run=Path("ensemble"), predictions=predictions, scores=scores
+            member, run=Path("ensemble"), predictions=predictions, scores=scores
         )
     dev = {
         task: (output[task, "dev"], [of_run[task, "dev"] for of_run in outputs])
@@ -111,7 +115,58 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
         **gains([str(run) for run in run_dirs], dev, evaluate_only=only),
         "notes": [*remarks, *notes([(run, report) for run, _, report in runs])],
     }
-    return Ensemble(runs[0][1], readers, output, gained)
+    return Ensemble(first_config, readers, output, gained)
+
+
+def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
+    """Return the tasks that can be averaged, in the order of the first run, and a remark on others.
+
+    Raises UserError if there are none.
+    """
+    kinds = {t: task_type(e.label_type) for _, _, r in runs for t, e in r.tasks.items()}
+    shared = [
+        task
+        for task, kind in kinds.items()
+        if isinstance(kind, RowLabels) and all(task in report.tasks for _, _, report in runs)
+    ]
+    if not shared:
+        shown = "; ".join(f"{run}: {', '.join(report.tasks)}" for run, _, report in runs)
+        raise UserError(
+            f"the runs have no task in common that can be averaged ({shown}): leave some out"
+        )
+    left = [task for task in kinds if task not in shared]
+    why = "as not every run has them or they have no average"
+    return shared, [f"Left out, {why}: {', '.join(left)}."] if left else []
+
+
+def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | None) -> Output:
+    """Return a run's output per (task, split), from saved predictions if there are any."""
+    directory, _, report = run
+    output: Output = {}
+    trained: TrainedRun | None = None
+    for task, split in splits:
+        result = report.tasks[task]
+        file = RunDirectory(directory).predictions_of(task, split)
+        if not overrides and file.is_file():
+            output[task, split] = load_split(directory, task, split, result)
+            continue
+        try:
+            trained = trained or TrainedRun(directory, load_run_config(directory, overrides))
+        except UserError as error:
+            reason = f"{' '.join(overrides)} given" if overrides else f"{file} does not exist"
+            raise UserError(f"{reason}, so the run's weights are needed: {error}") from error
+        made, kind = trained.load_split(task, split), task_type(result.label_type)
+        scores = trained.score_split(task, made)
+        output[task, split] = ScoredRows(
+            directory,
+            made.rows,
+            kind,
+            result.metric,
+            scores.predictions,
+            scores.scores,
+            reported=result.reported(kind.metrics),
+        )
+    return output
 
 
 def check_output(directory: Path) -> None:
@@ -150,7 +205,12 @@ def predict_texts(
     members: list[Scores] = []
     readers = []
     for trained in runs:
-        rows = _rows_of(trained, task, given)
+        entry, how = trained.config.tasks[task], reading_of(trained.readers[task].task_type)
+        if isinstance(given, Path):
+            rows = how.rows_of_file(entry, given)
+        else:
+            texts = [given[0] if len(given) == 1 else given]
+            rows = how.rows_of_texts(texts, input_of(entry), "--text")
         members.append(trained.score(task, rows))
         readers.append((trained.directory, trained.readers[task]))
     reader = check_same_labels(task, readers)
@@ -164,120 +224,18 @@ def predict_texts(
     return rows, predicted_records(rows, reader, scores.predictions, scores.scores), reader
 
 
-def _rows_of(trained: TrainedRun, task: str, given: Path | tuple[str, ...]) -> Rows:
-    """Read rows from a file, or make one row of texts."""
-    how = reading_of(trained.readers[task].task_type)
-    if isinstance(given, Path):
-        return how.rows_of_file(trained.config.tasks[task], given)
-    texts = given[0] if len(given) == 1 else given
-    return how.rows_of_texts([texts], input_of(trained.config.tasks[task]), "--text")
-
-
 def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) -> LabelReader:
     """Return the first run's label reader. Raises UserError unless all read the same labels."""
+
+    def labels(reader: LabelReader) -> str:
+        names = ", ".join(reader.names) or f"{reader.low} to {reader.high}"
+        return f"{reader.task_type.name} ({names})"
+
     (first, reader), *others = readers
     for run, other in others:
-        facts = zip(_facts(reader).items(), _facts(other).values(), strict=True)
-        for (what, expected), value in facts:
-            if expected != value:
-                raise UserError(
-                    f"{task}: {first} and {run} cannot be averaged: {what} {expected} against "
-                    f"{value}; leave one of them out"
-                )
-    return reader
-
-
-def _facts(reader: LabelReader) -> dict[str, str | float]:
-    """Return what must be equal in two runs that are averaged."""
-    return {
-        "label type": reader.task_type.name,
-        "classes": ", ".join(reader.names),
-        "lowest label": reader.low,
-        "highest label": reader.high,
-    }
-
-
-def _entries(config: Config, report: RunReport) -> dict[str, TaskReport]:
-    """Return each task's entry of report.json; without dev rows, that of the owner of its head."""
-    entries, owners = report.tasks, config.selecting_tasks()
-    named = {task: entries.get(task) or entries.get(owners[task]) for task in owners}
-    return {task: entry for task, entry in named.items() if entry is not None}
-
-
-def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
-    """Return the tasks that every run has, in the order of the first, and remarks on the others."""
-    types = {t: task_type(e.label_type) for _, _, r in runs for t, e in r.tasks.items()}
-    every = [task for task, kind in types.items() if isinstance(kind, RowLabels)]
-    shared = [task for task in every if all(task in report.tasks for _, _, report in runs)]
-    if not shared:
-        tasks = "; ".join(f"{run}: {', '.join(report.tasks)}" for run, _, report in runs)
-        raise UserError(
-            f"the runs have no task in common that can be averaged ({tasks}): leave some out"
-        )
-    left = [task for task in every if task not in shared]
-    remarks = [f"Left out, as not every run has them: {', '.join(left)}."] if left else []
-    silent = [task for task, kind in types.items() if isinstance(kind, NoLabels)]
-    words = [task for task, kind in types.items() if isinstance(kind, WordLabels)]
-    averaged = "predictions of words are not averaged"
-    for excluded, why in ((silent, "they have no labels"), (words, averaged)):
-        if excluded:
-            remarks.append(f"Left out, as {why}: {', '.join(excluded)}.")
-    return shared, remarks
-
-
-def _saved_reader(config: Config, task: str, result: TaskReport) -> LabelReader:
-    """Return a finished run's label reader without reading its training file."""
-    kind = task_type(result.label_type)
-    inferred = kind.described_by == "labels" and kind.default_labels is None
-    if inferred and config.tasks[task].data.labels is None:
-        names = tuple(result.classes or ())  # the values in the file
-        return LabelReader(kind, {name: i for i, name in enumerate(names)}, names)
-    return label_reader(config, task, kind)
-
-
-def _output(
-    run: Run,
-    splits: Sequence[tuple[str, str]],
-    overrides: list[str] | None,
-    readers: Mapping[str, LabelReader],
-) -> Output:
-    """Return a run's output per (task, split), from saved predictions if there are any.
-
-    Old runs saved numbers that are not clipped; they are clipped here.
-    """
-    directory, _, report = run
-    output: Output = {}
-    trained: TrainedRun | None = None
-    for task, split in splits:
-        result = report.tasks[task]
-        file = RunDirectory(directory).predictions_of(task, split)
-        if not overrides and file.is_file():
-            saved = load_split(directory, task, split, result)
-            clipped = readers[task].clipped
-            output[task, split] = replace(
-                saved, predictions=clipped(saved.predictions), scores=clipped(saved.scores)
+        if labels(other) != labels(reader):
+            raise UserError(
+                f"{task}: {first} and {run} cannot be averaged: the labels are {labels(reader)} "
+                f"against {labels(other)}; leave one of them out"
             )
-            continue
-        kind = task_type(result.label_type)
-        trained = trained or _with_weights(directory, overrides, file)
-        made = trained.load_split(task, split)
-        scores = trained.score_split(task, made)
-        output[task, split] = ScoredRows(
-            directory,
-            made.rows,
-            kind,
-            result.metric,
-            scores.predictions,
-            scores.scores,
-            reported=result.reported(kind.metrics),
-        )
-    return output
-
-
-def _with_weights(directory: Path, overrides: list[str] | None, file: Path) -> TrainedRun:
-    """Load the run, to predict what ``file`` does not contain."""
-    try:
-        return TrainedRun(directory, load_run_config(directory, overrides))
-    except UserError as error:
-        reason = f"{' '.join(overrides)} given" if overrides else f"{file} does not exist"
-        raise UserError(f"{reason}, so the run's weights are needed: {error}") from error
+    return reader

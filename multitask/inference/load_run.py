@@ -10,10 +10,10 @@ run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial, wraps
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +41,7 @@ from multitask.models.pretrained import (
 )
 from multitask.models.weights import build_fitting, intact_weights, read_checked
 from multitask.store.files import file_digest
-from multitask.store.run_directory import RunDirectory, check_not_replaced, load_run_config
+from multitask.store.run_directory import RunDirectory, load_run_config
 from multitask.store.saved import selected_steps
 from multitask.tasks.base import NoLabels, Record, RowLabels
 from multitask.tasks.label_reader import LabelReader
@@ -53,8 +53,6 @@ from multitask.utils.errors import UserError, reading, suggest
 from multitask.utils.paths import expand_home
 
 Text = str | Sequence[str]
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 def load(run_dir: str | os.PathLike[str], overrides: Sequence[str] = ()) -> "TrainedRun":
@@ -71,21 +69,6 @@ def load(run_dir: str | os.PathLike[str], overrides: Sequence[str] = ()) -> "Tra
     return TrainedRun(directory, load_run_config(directory, listed_overrides(overrides)))
 
 
-def _in_place(method: Callable[P, T]) -> Callable[P, T]:
-    """Let a method say in its error that another process replaces the run meanwhile."""
-
-    @wraps(method)
-    def checked(*arguments: P.args, **options: P.kwargs) -> T:
-        try:
-            return method(*arguments, **options)
-        except (UserError, OSError):
-            run: Any = arguments[0]
-            check_not_replaced(run.files)
-            raise
-
-    return checked
-
-
 class TrainedRun:
     """A run's encoder and tasks with the weights that ``training.select`` chose.
 
@@ -97,7 +80,6 @@ class TrainedRun:
         scorer: runs the model with the weights that are loaded.
     """
 
-    @_in_place
     def __init__(self, directory: Path, config: Config) -> None:
         self.directory = directory
         self.config = config
@@ -264,19 +246,12 @@ class TrainedRun:
         )
 
     def _check_predicts(self, task: str) -> None:
-        if not isinstance(self.readers[task].task_type, NoLabels):
-            return
-        others = [
-            name
-            for name, reader in self.readers.items()
-            if not isinstance(reader.task_type, NoLabels)
-        ]
-        instead = f"take another task: {', '.join(others)}" if others else "train other tasks"
-        if self.config.tasks[task].gives_vectors:
-            instead = f"take its vectors (`encode`), or {instead}"
-        raise UserError(f"{self.directory}: task {task} predicts nothing about a text: {instead}")
+        if isinstance(self.readers[task].task_type, NoLabels):
+            message = "predicts nothing about a text: take another task"
+            if self.config.tasks[task].gives_vectors:
+                message += ", or its vectors (`encode`)"
+            raise UserError(f"{self.directory}: task {task} {message}")
 
-    @_in_place
     def _use(self, task: str) -> None:
         """Load the weights that serve the task, unless they are loaded already."""
         if task not in self.tasks:

@@ -142,10 +142,19 @@ class Scorer:
 
         Raises NotFinite for scores that are NaN or infinite.
         """
-        if split.tokens.sides > 1:
-            pooled = self.pooled_sides(task, split.tokens, between_batches)
-            return self.score_sides(task, split, pooled)
-        return self._read(task, split, self._score_rows(task, split.tokens, between_batches))
+        tokens, head = split.tokens, self.model.head(task)
+        if tokens.sides > 1:
+            return self.score_sides(task, split, self.pooled_sides(task, tokens, between_batches))
+        longest = 0 if tokens.targets is None else int(tokens.masked.max())
+
+        def output(batch: Batch) -> Tensor:
+            scores = self.model(separate({task: batch}))[task]
+            values: Tensor = head.row_values(scores, batch, longest)  # [B, ...]
+            return values
+
+        title = f"scoring {task}"
+        scored = self.over_rows(tokens, output, between_batches=between_batches, title=title)
+        return self._read(task, split, scored)
 
     def _read(self, task: str, split: Split, output: Tensor) -> Scores:
         head = self.model.head(task)
@@ -155,19 +164,6 @@ class Scorer:
         if read_output is None:
             return scores_of(head, output, split.rows)
         return Scores(*read_output(output.double().cpu().numpy(), split.rows, split.tokens))
-
-    def _score_rows(self, task: str, tokens: Tokens, between_batches: Callable[[], None]) -> Tensor:
-        """Return the head's output for each row [N, ...]; see ``heads.base.Head.row_values``."""
-        head = self.model.head(task)
-        longest = 0 if tokens.targets is None else int(tokens.masked.max())
-
-        def output(batch: Batch) -> Tensor:
-            scores = self.model(separate({task: batch}))[task]
-            values: Tensor = head.row_values(scores, batch, longest)
-            return values
-
-        title = f"scoring {task}"
-        return self.over_rows(tokens, output, between_batches=between_batches, title=title)
 
     def pooled_sides(
         self, task: str, tokens: Tokens, between_batches: Callable[[], None] = lambda: None

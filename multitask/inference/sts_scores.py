@@ -10,13 +10,7 @@ import numpy as np
 
 from multitask.data.sts_suites import Suite
 from multitask.inference.similarity import alignment, cosines, mean_cosine, uniformity
-from multitask.reporting.sts_report import (
-    Correlations,
-    StsScores,
-    SubsetScores,
-    SuiteEntry,
-    SuiteScores,
-)
+from multitask.reporting.sts_report import Correlations, StsScores, SubsetScores, SuiteEntry
 from multitask.tasks.regression import correlation
 from multitask.tasks.rows import Rows
 
@@ -50,14 +44,21 @@ def score_suites(
     vectors = looked_up([rows for suite in suites.values() for rows in suite.values()], encode)
     entries: dict[str, SuiteEntry] = {}
     for name, suite in suites.items():
-        similarities = {subset: cosines(*sides(rows, vectors)) for subset, rows in suite.items()}
-        flags = None if training is None else {n: training(rows) for n, rows in suite.items()}
-        unseen = [
-            rows if flags is None else rows.take(np.flatnonzero(~flags[subset]))
-            for subset, rows in suite.items()
-        ]
+        scores = {n: (rows.gold, cosines(*sides(rows, vectors))) for n, rows in suite.items()}
+        new = {
+            n: np.ones(len(rows), dtype=bool) if training is None else ~training(rows)
+            for n, rows in suite.items()
+        }
+        seen = None if training is None else sum(int((~flags).sum()) for flags in new.values())
+        clean = {n: (gold[new[n]], similar[new[n]]) for n, (gold, similar) in scores.items()}
+        unseen = [rows.take(np.flatnonzero(new[n])) for n, rows in suite.items()]
         entries[name] = {
-            **score_suite(suite, similarities, flags),
+            "pairs": sum(map(len, suite.values())),
+            "without_score": sum(rows.unlabelled_dropped for rows in suite.values()),
+            "in_training": seen,
+            "files": {n: rows.source for n, rows in suite.items()},
+            "scores": averages(scores),
+            "clean": averages(clean) if seen else None,
             "selecting": sum(int(selecting(rows).sum()) for rows in suite.values()),
             "space": space(unseen, vectors, POSITIVE),
         }
@@ -103,26 +104,6 @@ def pair_space(rows: Rows, vectors: Encode, highest: float) -> dict[str, float]:
     return space([rows], vectors, 0.8 * highest)
 
 
-def score_suite(
-    suite: Suite, similarities: Mapping[str, np.ndarray], seen: Mapping[str, np.ndarray] | None
-) -> SuiteScores:
-    """Compute a suite's counts and scores from each pair's similarity [N] and ``seen`` flag [N]."""
-    count = None if seen is None else int(sum(flags.sum() for flags in seen.values()))
-    scores = {name: (rows.gold, similarities[name]) for name, rows in suite.items()}
-    entry: SuiteScores = {
-        "pairs": sum(map(len, suite.values())),
-        "without_score": sum(rows.unlabelled_dropped for rows in suite.values()),
-        "in_training": count,
-        "files": {name: rows.source for name, rows in suite.items()},
-        "scores": averages(scores),
-        "clean": None,
-    }
-    if seen is not None and count:
-        clean = {n: (gold[~seen[n]], similar[~seen[n]]) for n, (gold, similar) in scores.items()}
-        entry["clean"] = averages(clean)
-    return entry
-
-
 def averages(subsets: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> StsScores:
     """Compute Spearman and Pearson for ``all``, ``mean``, ``wmean`` and each of ``subsets``.
 
@@ -152,11 +133,6 @@ def _correlations(gold: np.ndarray, similarities: np.ndarray) -> Correlations:
 
 def _average(entries: Sequence[Correlations], weights: Sequence[int] | None = None) -> Correlations:
     """Average correlations; NaN if there are none."""
-
-    def over(values: list[float]) -> float:
-        return float(np.average(values, weights=weights)) if values else float("nan")
-
-    return {
-        "spearman": over([entry["spearman"] for entry in entries]),
-        "pearson": over([entry["pearson"] for entry in entries]),
-    }
+    columns = [[entry["spearman"], entry["pearson"]] for entry in entries] or [[np.nan, np.nan]]
+    spearman, pearson = np.average(columns, axis=0, weights=weights or None)
+    return {"spearman": float(spearman), "pearson": float(pearson)}

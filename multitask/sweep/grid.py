@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
@@ -49,10 +49,14 @@ KEYS_OF_A_RUN = {
 }
 # keys of a task in which cells of a probe grid may differ, as they do not change the encoder
 PROBED = ("pooling", "projection", "head", "head_lr", "dropout")
-# keys of a task that no task of a probe grid may have
+# keys of a task that no task of a probe grid may have, and why
+OTHER_POOLING = "a probe is scored with the pooling that it trains on: leave this out"
 UNPROBED = {
-    "share_head": "each head alone: leave tasks that share one",
-    "evaluate_only": "the head: leave tasks that are only evaluated",
+    "share_head": "a probe trains each head alone: leave tasks that share one out",
+    "evaluate_only": "a probe trains the head: leave tasks that are only evaluated out",
+    "eval_pooling": OTHER_POOLING,
+    "share_pooling": OTHER_POOLING,
+    "adapter": "acts inside the encoder, so vectors of the frozen one have nothing of it",
 }
 
 
@@ -64,7 +68,7 @@ class GridFile(Strict):
 
     base: str
     set: dict[str, Any] = {}
-    seeds: list[int] = Field(max_length=SEEDS)
+    seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field(min_length=1, max_length=SEEDS)
     grid: dict[str, object] = {}
     cells: dict[str, dict[str, object]] = {}
     tasks: list[str | list[str]] = []
@@ -173,7 +177,8 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
     except ValidationError as error:
         raise explain(error, tree, GridFile) from error
     add_to_set(file.set, tree, overrides)
-    seeds = _seeds(file, tree)
+    if len(set(file.seeds)) < len(file.seeds):
+        raise tree.error(("seeds",), "a seed is listed twice; keep one")
     base = base_of(file.base, tree)
     axes, cells = _expand(file, tree, _apart(file, tree, base))
     names = list(dict.fromkeys(cell.row for cell in cells))
@@ -184,14 +189,14 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
         base=base,
         axes=axes,
         cells=cells,
-        seeds=seeds,
+        seeds=file.seeds,
         baseline=baseline,
         margin=file.margin,
         probe=file.probe,
         resolved={**file.model_dump(), "base": str(base), "baseline": baseline},
         _tree=tree,
     )
-    configs = [grid.config(cell, seeds[0], Path()) for cell in cells]
+    configs = [grid.config(cell, file.seeds[0], Path()) for cell in cells]
     if file.probe:
         if file.tasks:
             raise tree.error(("tasks",), "a probe grid trains each task's head alone: leave it out")
@@ -201,50 +206,26 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
 
 def _check_probe(grid: Grid, configs: list[Config], tree: Tree) -> None:
     """Raise UserError unless all cells have the same encoder and data, and independent tasks."""
-    first, config, values = grid.cells[0], configs[0], flat(configs[0].resolved())
-    with grid.placed(first):
-        if config.init_from is not None and config.init_from.take != "encoder":
+    first, *others = configs
+    with grid.placed(grid.cells[0]):
+        if first.init_from is not None and first.init_from.take != "encoder":
             message = "a probe trains a new pooling and head: set `take: encoder`"
-            raise config.error(("init_from", "take"), message)
-        for name, task in config.tasks.items():
+            raise first.error(("init_from", "take"), message)
+        for name, task in first.tasks.items():
             for key, message in UNPROBED.items():
                 if getattr(task, key):
-                    raise config.error(("tasks", name, key), f"a probe trains {message} out")
-    for cell, config in zip(grid.cells[1:], configs[1:], strict=True):
-        other_values = flat(config.resolved())
-        for key in dict.fromkeys([*values, *other_values]):
-            parts = key.split(".")
-            if (parts[0] == "tasks" and parts[2] in PROBED) or values.get(key) == other_values.get(
-                key
-            ):
-                continue
-            settings = (*cell.settings, *first.settings)
-            varied = [setting for setting in settings if settings.count(setting) == 1]
-            written = next((setting for setting in varied if _sets(setting, parts)), None)
-            where = written.place if written else tree.where(("probe",))
-            raise UserError(
-                f"{where}: {written.key if written else key}: cells of a probe grid may differ in "
-                f"{', '.join(PROBED)} of tasks only; put what is the same for all cells under `set`"
-            )
-
-
-def _sets(setting: Override, parts: list[str]) -> bool:
-    """Return True if a setting affects the key of a resolved config with these ``parts``."""
-    written = setting.key.split(".")
-    if written[0] == "defaults" and parts[0] == "tasks":
-        written, parts = written[1:], parts[2:]
-    return all(one == other for one, other in zip(written, parts, strict=False))
-
-
-def _seeds(file: GridFile, tree: Tree) -> list[int]:
-    if not file.seeds:
-        raise tree.error(("seeds",), "at least one seed is needed")
-    for index, seed in enumerate(file.seeds):
-        if not 0 <= seed < 2**63:
-            raise tree.error(("seeds", index), f"expected a whole number ≥ 0, not {seed}")
-        if seed in file.seeds[:index]:
-            raise tree.error(("seeds", index), f"the seed {seed} is listed twice; keep one")
-    return file.seeds
+                    raise first.error(("tasks", name, key), message)
+    values = flat(first.resolved())
+    for cell, config in zip(grid.cells[1:], others, strict=True):
+        probed = {f"tasks.{task}.{key}" for task in config.tasks for key in PROBED}
+        for key, value in {**dict.fromkeys(values), **flat(config.resolved())}.items():
+            if value != values.get(key) and ".".join(key.split(".")[:3]) not in probed:
+                raise tree.error(
+                    ("probe",),
+                    f"cell {cell.name} has another {key}: cells of a probe grid may differ in "
+                    f"{', '.join(PROBED)} of tasks only; put what is the same for all cells under "
+                    "`set`",
+                )
 
 
 def add_to_set(values: dict[str, Any], tree: Tree, overrides: Sequence[str] | None) -> None:
@@ -279,9 +260,6 @@ def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Overr
                 raise tree.error(path, f"{base.name} has no task {name!r}{suggest(name, tasks)}")
         others = [f"{TASKS}.{name}" for name in tasks if name not in names]
         entries.append((names[0], [override_at(tree, path, key, None) for key in others]))
-    labels = [label for label, _ in entries]
-    if twice := next((label for label in labels if labels.count(label) > 1), None):
-        raise tree.error(("tasks",), f"{twice} is listed twice; keep one")
     return entries
 
 
@@ -309,12 +287,11 @@ def _expand(
         labels = [label for label, *_ in chosen]
         label = "-".join(part for part in (task, name, *labels) if part)
         place: KeyPath = ("cells", name) if name else ("grid",)
-        if len(label) > CELL_NAME:
-            message = f"the cell's name is longer than {CELL_NAME} characters: {label}"
-            raise tree.error(place, f"{message}; give the values short labels, as LABEL: VALUE")
-        if file_key(label) in cells:  # some disks take both for one directory
-            message = f"two cells are named {label!r}: give the values labels, as LABEL: VALUE"
-            raise tree.error(place, message)
+        if len(label) > CELL_NAME or file_key(label) in cells:  # some disks fold cases
+            message = f"a name of at most {CELL_NAME} characters that no other cell has"
+            raise tree.error(
+                place, f"cell {label}: give values labels (LABEL: VALUE), for {message}"
+            )
         # tasks are removed last, so that no setting adds one again
         settings = (*everywhere, *overrides, *(setting for *_, setting in chosen), *dropped)
         point = ({TASKS: task} if task else {}) | ({NAMED: name} if name else {})
@@ -362,11 +339,8 @@ def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Any, Overr
     path: KeyPath = ("grid", key)
     if not isinstance(values, list | dict) or not values:
         raise tree.error(path, "expected a list of values, or LABEL: VALUE for each")
-    for place, settings in (("cells", file.cells), ("set", {"": file.set})):
-        for name, overrides in settings.items():
-            if key in overrides:
-                where = ".".join(part for part in (place, name) if part)
-                raise tree.error(path, f"the key is in `{where}` too; keep one")
+    if any(key in overrides for overrides in (file.set, *file.cells.values())):
+        raise tree.error(path, "the key is in `set` or `cells` too; keep one")
     if key in (NAMED, TASKS):
         raise tree.error(path, f"`{key}` is not an axis: name the cells under `cells`")
     named, short_key = isinstance(values, dict), _short_key(key, list(file.grid))

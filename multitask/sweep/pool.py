@@ -139,33 +139,33 @@ class Pool:
 
     def _fill(self) -> list[Ended]:
         """Submit pending runs that are free; return those that other processes have finished."""
-        slots = len(self.pending) if self.engine.queues else self.settings.slots - len(self.running)
-        chosen: list[Attempt] = []
+        # a queue may have more runs than a process may open files, and knows what it has
+        queues, pending = self.engine.queues, list(self.pending)
+        slots = len(pending) if queues else self.settings.slots - len(self.running)
+        jobs: list[Job] = []
+        ended: list[Ended] = []
         held: list[Run] = []
-        for attempt in self.pending:
-            if len(chosen) == slots:
+        for attempt in pending:
+            run = attempt.run
+            if len(jobs) == slots:
                 break
-            if not attempt.run.settled and attempt.run.owner:
-                held.append(attempt.run)
-            elif attempt.run.settled or time.monotonic() >= attempt.not_before:
-                chosen.append(attempt)
-        jobs, ended = [], []
-        for attempt in chosen:
-            if attempt.run.settled:
+            if run.settled:
                 self.pending.remove(attempt)
-                ended.append(Ended(attempt.run, "by another process"))
-                continue
-            # a queue may have more runs than a process may open files, and knows what it has
-            if not self.engine.queues and not attempt.take():
-                continue
-            self.pending.remove(attempt)
-            open_to_append(attempt.run.log).close()  # raises UserError for a link
-            attempt.began = time.monotonic()
-            self.running[attempt.run.name] = attempt
-            jobs.append(self._job(attempt.run))
+                ended.append(Ended(run, "by another process"))
+            elif run.owner:
+                held.append(run)
+            elif time.monotonic() >= attempt.not_before and (queues or attempt.take()):
+                self.pending.remove(attempt)
+                open_to_append(run.log).close()  # raises UserError for a link
+                attempt.began = time.monotonic()
+                self.running[run.name] = attempt
+                jobs.append(self._job(run))
         if jobs:
             self.engine.submit(jobs)
-        self._say_held(held)
+        if new := [run for run in held if run.name not in self.waited_for]:
+            self.waited_for.update(run.name for run in new)
+            names = ", ".join(f"{run.name} ({run.owner})" for run in new)
+            self.progress.say(f"held by other processes, to be waited for: {names}")
         return ended
 
     def _reap(self) -> list[Ended]:
@@ -182,12 +182,11 @@ class Pool:
             elif not self._again(attempt, code):
                 ended.append(Ended(attempt.run, attempt.took, error_line(attempt.run.log, code)))
         for attempt in list(self.late):
-            late = time.monotonic() > attempt.ended + LATE
-            if attempt.run.finished or late:
+            finished = attempt.run.finished
+            if finished or time.monotonic() > attempt.ended + LATE:
                 self.late.remove(attempt)
                 lost = f"no report.json {LATE:.0f} s after the end of its process"
-                failure = "" if attempt.run.finished else lost
-                ended.append(Ended(attempt.run, attempt.took, failure))
+                ended.append(Ended(attempt.run, attempt.took, "" if finished else lost))
         return ended
 
     def stop(self) -> None:
@@ -210,13 +209,6 @@ class Pool:
             return False
         self.pending.append(attempt)
         return True
-
-    def _say_held(self, held: Sequence[Run]) -> None:
-        new = [run for run in held if run.name not in self.waited_for]
-        if new:
-            self.waited_for.update(run.name for run in new)
-            names = ", ".join(f"{run.name} ({run.owner})" for run in new)
-            self.progress.say(f"held by other processes, to be waited for: {names}")
 
     def _job(self, run: Run) -> Job:
         """Return the command of a run, which resumes from the last checkpoint if there is one."""

@@ -48,15 +48,10 @@ from multitask.utils.device import pick_device
 from multitask.utils.errors import NotFinite
 from multitask.utils.versions import git_revision
 
-OTHER_POOLING = "a probe is scored with the pooling that it trains on: leave this out"
-# keys that no task of a probe grid may have, and why
-REFUSED = {
-    "eval_pooling": OTHER_POOLING,
-    "share_pooling": OTHER_POOLING,
-    "adapter": "acts inside the encoder, so vectors of the frozen one have nothing of it",
-}
 # a task and its keys of PROBED, on which a probe depends in addition to the seed
 Setting = tuple[str, str]
+# a trained probe, and its entry in report.json
+Probed = tuple[Probe, TaskReport]
 
 
 @dataclass
@@ -73,19 +68,6 @@ class Bench:
     plan: Plan
     owners: dict[Setting, Config]
     vectors: dict[str, dict[str, dict[str, Tensor]]]
-
-
-@dataclass
-class Probed:
-    """The result of a probe.
-
-    Attributes:
-        probe: the trained probe.
-        entry: the task's entry in report.json.
-    """
-
-    probe: Probe
-    entry: TaskReport
 
 
 def probe_all(
@@ -152,26 +134,18 @@ def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
 def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
     """Return the model of a cell. Raises UserError if one of its tasks cannot be probed."""
     for task in config.tasks:
-        kind = plan.data.readers[task].task_type
-        if not isinstance(kind, RowLabels):
+        kind, message = plan.data.readers[task].task_type, ""
+        if isinstance(kind, NoLabels):
             message = "trains with the encoder: on a frozen one there is nothing to probe"
-            if not isinstance(kind, NoLabels):
-                message = "looks at every word: a probe has one vector a text"
+        elif not isinstance(kind, RowLabels):
+            message = "looks at every word: a probe has one vector a text"
+        else:
+            task_type = check_head(config, task)
+            if task_type is not kind:
+                names = task_type.name, kind.name
+                message = "takes {} labels, but that of the first cell takes {}".format(*names)
+        if message:
             raise config.error(("tasks", task, "head"), message)
-        task_type = check_head(config, task)
-        if task_type is not kind:
-            taken, first = task_type.name, kind.name
-            message = f"takes {taken} labels, but that of the first cell takes {first} labels"
-            raise config.error(("tasks", task, "head"), message)
-    model = _initial(config, plan)
-    for task in config.tasks:
-        for key, message in REFUSED.items():
-            if getattr(config.tasks[task], key) is not None:
-                raise config.error(("tasks", task, key), message)
-    return model
-
-
-def _initial(config: Config, plan: Plan) -> MultiTaskModel:
     return initial_model(config, plan.model.encoder, plan.data, plan.device)
 
 
@@ -206,50 +180,37 @@ def _compose(
     revision = git_revision()
     for run in pending:
         began = time.monotonic()
-        probes = {
-            task: trained(setting_of(run.config, task), run.seed) for task in run.config.tasks
-        }
-        lost = [each for each in probes.values() if isinstance(each, NotFinite)]
-        if lost:
-            failed.append(Failure(run, str(lost[0])))
-            progress.settled(run.name, f"failed: {lost[0]}")
+        try:
+            probes = {t: trained(setting_of(run.config, t), run.seed) for t in run.config.tasks}
+        except NotFinite as error:
+            failed.append(Failure(run, str(error)))
+            progress.settled(run.name, f"failed: {error}")
             continue
-        finite = {task: each for task, each in probes.items() if isinstance(each, Probed)}
-        _write(bench.plan, run, finite, revision)
+        _write(bench.plan, run, probes, revision)
         progress.settled(run.name, f"{mean_score(run)} ({time.monotonic() - began:.0f} s)")
 
 
-def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
-    """Train one probe. If it fails, every run that uses it fails."""
+def _probed(bench: Bench, setting: Setting, seed: int) -> Probed:
+    """Train one probe. Raises NotFinite if it fails, as do all runs that use it."""
     task, plan = setting[0], bench.plan
     config = bench.owners[setting].model_copy(update={"seed": seed})
     splits, reader = plan.data.splits[task], plan.data.readers[task]
-    model = _initial(config, plan)
+    model = initial_model(config, plan.model.encoder, plan.data, plan.device)
+    module = model.module(task)
     pooled: Pooled
-    if has_parameters(model.module(task).pooler):
+    if has_parameters(module.pooler):
         pad_id = plan.data.tokenizer.pad_token_id
         pooled = TokenStates(model, splits, pad_id=pad_id, device=plan.device)
     else:
         pooled = fixed(bench.vectors[task][pooling_of(config, task)])
-    try:
-        probe = train_probe(
-            model.module(task),
-            pooled,
-            splits,
-            reader,
-            how=Probing(
-                config.tasks[task].head_lr or config.training.head_lr, plan.metrics[task], seed
-            ),
-            task=task,
-        )
-    except NotFinite as error:
-        return error
-    trivial = trivial_scores(model.module(task).head, splits["train"], splits["dev"], reader)
+    lr = config.tasks[task].head_lr or config.training.head_lr
+    how = Probing(lr, plan.metrics[task], seed)
+    probe = train_probe(module, pooled, splits, reader, how=how, task=task)
+    trivial = trivial_scores(module.head, splits["train"], splits["dev"], reader)
     baselines = Baselines(trivial=trivial, frozen=None)
     trained = Trained(probe.selected_step, Turns(trained=probe.steps, skipped=0))
     plan = replace(plan, config=config, model=model)
-    entry = task_result(plan, task, probe.dev, baselines, trained=trained)
-    return Probed(probe, entry)
+    return probe, task_result(plan, task, probe.dev, baselines, trained=trained)
 
 
 def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | None) -> None:
@@ -257,18 +218,18 @@ def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | N
     run.directory.mkdir(parents=True, exist_ok=True)
     config = run.config.with_labels(plan.data.label_values())
     save_config(config.with_kernels(plan.model.encoder.kernels), run.files)
-    for task, probed in probes.items():
+    for task, (probe, _) in probes.items():
         rows, reader = plan.data.splits[task]["dev"].rows, plan.data.readers[task]
-        write_predictions(run.files, task, "dev", rows=rows, scores=probed.probe.dev, reader=reader)
-    steps = sum(probed.probe.steps for probed in probes.values())
+        write_predictions(run.files, task, "dev", rows=rows, scores=probe.dev, reader=reader)
+    steps = sum(probe.steps for probe, _ in probes.values())
     training = {
         "probe": True,
         "git_revision": revision,
-        "wall_time_s": sum(probed.probe.seconds for probed in probes.values()),
+        "wall_time_s": sum(probe.seconds for probe, _ in probes.values()),
         "steps": {"planned": steps, "done": steps},
         "select": "per_task",
     }
-    entries = {task: probed.entry for task, probed in probes.items()}
+    entries = {task: entry for task, (_, entry) in probes.items()}
     report = run_result(replace(plan, config=run.config), entries, training, plan.warnings)
     run.files.write_json(run.files.report, report.content())
     run.files.seal(finished=True)

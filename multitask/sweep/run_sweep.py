@@ -5,6 +5,9 @@ a probe grid are composed in this process (``probe_grid``). Any number of proces
 work on one output directory: the ``train`` process owns its run directory (see ``owner``).
 """
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,18 +21,22 @@ from multitask.store.run_directory import open_run
 from multitask.sweep.ablation_table import check_tables, write_table
 from multitask.sweep.grid import Grid
 from multitask.sweep.progress_bars import Progress
-from multitask.sweep.same_kernels import choose_kernels
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, plan_runs
 from multitask.utils.errors import UserError
+from multitask.utils.names import KERNELS_VARIABLE
 from multitask.utils.signals import on_signal
+
+ROOT = Path(__file__).parents[2]
+ASK = """
+import sys
+from multitask.models.encoders.kernels import automatic
+from multitask.utils.device import pick_device
+print(automatic(pick_device(sys.argv[1]))[0])
+"""
 
 
 def sweep(
-    grid: Grid,
-    output: Path,
-    train: Callable[[Sequence[Run], Progress, list[Failure]], None],
-    *,
-    jobs: int,
+    grid: Grid, output: Path, train: Callable[[Sequence[Run], Progress, list[Failure]], None]
 ) -> None:
     """Train the runs of the grid that are not finished, and write the comparison.
 
@@ -37,7 +44,6 @@ def sweep(
         grid: a validated grid.
         output: the sweep's directory; an earlier start there is continued.
         train: trains those runs that are not finished, and adds failures to the list.
-        jobs: the number of progress bars for running runs.
 
     Raises:
         UserError: ``output`` has other content, runs with other configs, or a table without any
@@ -45,11 +51,26 @@ def sweep(
             some runs failed (after the others are done); the sweep was interrupted. Then the table
             of the finished runs is written, unless other processes continue and will write it.
     """
-    runs = plan_runs(grid, output)
-    check = partial(_check, grid, output, runs)
+    runs, directory, text = (
+        plan_runs(grid, output),
+        SweepDirectory(output),
+        dump_yaml(grid.resolved),
+    )
+
+    def check() -> None:
+        check_output(output, directory.grid, "ablation")
+        saved = load_extended(directory.grid).value if directory.grid.is_file() else {}
+        if saved and saved.get("probe", False) != grid.probe:
+            held = "trained runs, no probes" if grid.probe else "probes, no trained runs"
+            raise UserError(f"{output} holds {held}: choose another --output DIR")
+        check_saved(runs)
+        check_tables(grid, output)
+
+    def say_waiting(name: str) -> None:
+        print(f"another process writes the grid or the table ({name}): waiting for it", flush=True)
+
     check()
-    text, directory = dump_yaml(grid.resolved), SweepDirectory(output)
-    own = partial(owned, directory.lock, "writes the table", waiting=_say_waiting)
+    own = partial(owned, directory.lock, "writes the table", waiting=say_waiting)
     with own():
         check()  # again: another process may have been faster
         remove_scraps(output)
@@ -57,7 +78,7 @@ def sweep(
         kernels = choose_kernels(directory, runs)
     stopped = False
     failed: list[Failure] = []
-    with Progress(len(runs), jobs) as progress:
+    with Progress(len(runs)) as progress:
         try:
             with on_signal(interrupt):
                 train([run.with_kernels(kernels) for run in runs], progress, failed)
@@ -82,47 +103,40 @@ def sweep(
         raise UserError(f"{message}; the same command tries them again")
 
 
-def _check(grid: Grid, output: Path, runs: Sequence[Run]) -> None:
-    """Raise UserError if the sweep would change what it has not made."""
-    check_output(output, SweepDirectory(output).grid, "ablation")
-    _check_kind(grid, output)
-    check_saved(runs)
-    check_tables(grid, output)
-
-
 def check_output(output: Path, saved: Path, what: str) -> None:
     """Raise UserError if a directory has content, but not the file that says ``what`` it is."""
-    if not output.exists():
-        return
-    if not output.is_dir():
-        raise UserError(f"{output} is a file: choose another --output DIR")
-    if entries(output) and not saved.is_file():
+    if output.exists() and not saved.is_file() and (not output.is_dir() or entries(output)):
         raise UserError(f"{output} is not empty and holds no {what}: choose another --output DIR")
-
-
-def _check_kind(grid: Grid, output: Path) -> None:
-    """Raise UserError if an earlier start has probes and the grid trains runs, or vice versa."""
-    saved = SweepDirectory(output).grid
-    if saved.is_file() and load_extended(saved).value.get("probe", False) != grid.probe:
-        held = "trained runs, no probes" if grid.probe else "probes, no trained runs"
-        raise UserError(f"{output} holds {held}: choose another --output DIR")
 
 
 def check_saved(runs: Sequence[Run]) -> None:
     """Raise UserError if an earlier start trained a cell of this name with another config."""
     for run in runs:
-        if not open_run(run.directory).holds_run:
-            continue
-        differing = config_differences(run.config, run.directory)
-        if differing:
+        held = open_run(run.directory).holds_run
+        if held and (differing := config_differences(run.config, run.directory)):
             raise UserError(
                 f"cell {run.name}: {run.directory} was trained with another config: {differing}; "
                 "take the change back, name the cell otherwise, or choose another --output DIR"
             )
 
 
-def _say_waiting(name: str) -> None:
-    print(f"another process writes the grid or the table ({name}): waiting for it", flush=True)
+def choose_kernels(directory: SweepDirectory, runs: Sequence[Run]) -> str | None:
+    """Return the kernels of all runs with ``encoder.kernels: auto``, as saved or newly chosen.
+
+    Dropout draws differ with the kernels, so a sweep chooses once. None: the configs have made the
+    choice, or the user by ``MULTITASK_KERNELS``. Raises UserError if the choice cannot be made.
+    """
+    devices = [run.config.device for run in runs if run.config.encoder.kernels == "auto"]
+    if KERNELS_VARIABLE in os.environ or not devices:
+        return None
+    if not directory.kernels.is_file():
+        command = [sys.executable, "-c", ASK, devices[0]]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        if done.returncode:
+            *_, reason = done.stderr.splitlines() or [""]
+            raise UserError(f"encoder.kernels: auto: {reason}; set it to torch")
+        write_text(directory.kernels, done.stdout.splitlines()[-1] + "\n")
+    return directory.kernels.read_text(encoding="utf-8").strip()
 
 
 def interrupt() -> None:

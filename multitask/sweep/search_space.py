@@ -15,15 +15,15 @@ pruner: median                                            # or halving, none
 objectives: []                                            # tasks: a Pareto front, without a pruner
 """
 
-import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, FiniteFloat, ValidationError
 
 from multitask.config import Config, Strict, explain, load_config
 from multitask.config.describe_config import as_written
@@ -57,8 +57,8 @@ class SearchFile(Strict):
 class Range(Strict):
     """A range of numbers, both ends included; whole numbers if both ends are whole numbers."""
 
-    low: int | float
-    high: int | float
+    low: int | FiniteFloat
+    high: int | FiniteFloat
     log: bool = False
 
     @property
@@ -72,11 +72,12 @@ class Range(Strict):
         between = self.low + (self.high - self.low) / 3
         return (self.low, self.high, int(between) if self.whole else between)
 
-    def holds(self, value: object) -> bool:
-        """Return True for a number of the range."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return False
-        return self.low <= value <= self.high and (not self.whole or value == int(value))
+    def those_of(self, values: Sequence[Any]) -> list[int | float]:
+        """Return those values that are numbers of the range."""
+        numbers = [value for value in values if type(value) in (int, float)]
+        numbers = [value for value in numbers if self.low <= value <= self.high]
+        number = int if self.whole else float
+        return [number(value) for value in numbers if number is float or value == int(value)]
 
 
 @dataclass(frozen=True)
@@ -158,16 +159,13 @@ def _check_scores(file: SearchFile, tree: Tree, config: Config) -> None:
             "such as `training.holdout: 0.1`"
         )
         raise tree.error(("base",), message)
+    trained = [name for name, task in config.tasks.items() if not task.only_scored]
     for place, name in enumerate(file.objectives):
-        if name not in config.tasks:
-            message = f"no task is named {name!r}{suggest(name, list(config.tasks))}"
-        elif config.tasks[name].only_scored:
-            message = f"{name} is only scored, so it has no holdout: leave it out"
-        elif name in file.objectives[:place]:
-            message = f"{name} is listed twice; keep one"
-        else:
-            continue
-        raise tree.error(("objectives", place), message)
+        if name not in trained or name in file.objectives[:place]:
+            message = (
+                f"expected each trained task once at most, not {name!r}{suggest(name, trained)}"
+            )
+            raise tree.error(("objectives", place), message)
     if file.objectives and file.pruner != "none":
         raise tree.error(("pruner",), "several objectives have no pruner: write none")
 
@@ -179,12 +177,7 @@ def _base_choice(space: SearchSpace, tree: Tree, key: str) -> Any:
     shared = key.removeprefix("defaults.")
     keys = [key] if shared == key else [k for k in values if k.split(".", 2)[2:] == [shared]]
     there = [values[each] for each in keys if each in values]
-    choices: list[Any] = []
-    if isinstance(parameter, dict):
-        choices += parameter
-    else:
-        number = int if parameter.whole else float
-        choices += [number(value) for value in there if parameter.holds(value)]
+    choices: list[Any] = [*parameter] if isinstance(parameter, dict) else parameter.those_of(there)
     for choice in choices:
         if space.config({key: choice}).resolved() == base:
             return choice
@@ -207,27 +200,20 @@ def _parameter(file: SearchFile, tree: Tree, key: str) -> Range | dict[str, Any]
     if key in file.set:
         raise tree.error(path, "the key is in `set` too; keep one")
     if isinstance(values, dict) and {"low", "high"} & set(values):
-        return _range(tree, key, values)
+        span = None
+        with suppress(ValidationError):
+            span = Range.model_validate(values)
+        if span is None or not span.low < span.high or (span.log and span.low <= 0):
+            message = "expected low and high, the lower first, and with log: true both above 0"
+            raise tree.error(path, message)
+        return span
     if not isinstance(values, list | dict) or not values:
         raise tree.error(
             path, "expected {low: , high: }, a list of values, or LABEL: VALUE for each"
         )
     if isinstance(values, dict):
         return {safe_label(tree, (*path, label)): value for label, value in values.items()}
-    labels = [as_written(value) for value in values]
-    if twice := next((label for label in labels if labels.count(label) > 1), None):
-        raise tree.error(path, f"{twice} is listed twice; keep one")
-    return dict(zip(labels, values, strict=True))
-
-
-def _range(tree: Tree, key: str, values: dict[str, Any]) -> Range:
-    path = ("search", key)
-    try:
-        span = Range.model_validate(values)
-    except ValidationError as error:
-        raise tree.error(path, "a range has low, high and, if you like, log: true") from error
-    if not (math.isfinite(span.low) and math.isfinite(span.high) and span.low < span.high):
-        raise tree.error(path, f"low must be less than high, not {span.low} and {span.high}")
-    if span.log and span.low <= 0:
-        raise tree.error((*path, "low"), "a range with log: true starts above 0")
-    return span
+    labelled = {as_written(value): value for value in values}
+    if len(labelled) < len(values):
+        raise tree.error(path, "a value is listed twice; keep one")
+    return labelled

@@ -1,4 +1,3 @@
-# Tested by tests/sweep/test_tune.py
 """Optuna's study of a search: its database, its sampler and its pruner.
 
 - One process writes the database. Trials that were running when a search was killed stay there as
@@ -10,7 +9,8 @@
   database is missing, it is made again from these files.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from multitask.store.files import read_json, replacing, write_json
-from multitask.sweep.search_space import SearchFile, SearchSpace
-from multitask.sweep.sweep_directory import SweepDirectory
-from multitask.sweep.trial_runs import cell_of
+from multitask.store.run_directory import RunDirectory
+from multitask.store.run_log import parse_event
+from multitask.sweep.search_space import SearchSpace
+from multitask.sweep.sweep_directory import Run, SweepDirectory, train_arguments
 from multitask.sweep.tuning_results import objectives_of
 from multitask.utils.errors import UserError, reading, reason_of
 from multitask.utils.optional import optional
@@ -29,6 +29,7 @@ from multitask.utils.optional import optional
 NEEDED = "tune needs Optuna"
 NAME = "tune"  # of the study in the database
 NOTE = "note"  # the attribute of a trial that says why it has no score
+EVAL = b'{"event": "eval"'  # how the line of an evaluation begins
 
 
 @dataclass(frozen=True)
@@ -57,16 +58,9 @@ class Study:
         """The number of trials that have ended, with or without a score."""
         return sum(trial.state.is_finished() for trial in self.trials())
 
-    def resume(self, number: int) -> Any:
+    def resume(self, frozen: Any) -> Any:
         """Return a trial of an earlier start that has not ended."""
-        frozen = self.study.get_trials(deepcopy=False)[number]
-        self.sample(number, 0)
         return self.optuna.trial.Trial(self.study, frozen._trial_id)
-
-    def ask(self, number: int) -> Any:
-        """Return a new trial, without values."""
-        self.sample(number, 0)
-        return self.study.ask()
 
     def sample(self, number: int, place: int) -> None:
         """Let Optuna's next suggestion be for a parameter of a trial, at a place of the file.
@@ -125,19 +119,31 @@ def open_study(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> It
 
     Raises UserError if the database is damaged or cannot be written.
     """
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    import sqlite3
+
     errors = optional("sqlalchemy.exc", NEEDED, "tune").SQLAlchemyError
-    if not directory.study.exists():
-        _make(optuna, space, directory)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     file = directory.study
+    if not file.exists():
+        _make(optuna, space, directory)
     advice = "delete it: the trials are kept, and no finished one is trained again"
+    pruners = {
+        "none": optuna.pruners.NopPruner(),
+        "median": optuna.pruners.MedianPruner(),
+        # the resource that it deals out is the number of evaluations
+        "halving": optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2),
+    }
     try:
         with reading(file):  # a damaged database raises errors of many kinds
             storage = _storage(optuna, file)
-            check_pages(file)
-            study = optuna.load_study(
-                storage=storage, study_name=NAME, pruner=pruner_of(optuna, space.file)
-            )
+            with sqlite3.connect(file) as database:  # of all pages: most queries read only some
+                (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
+            database.close()
+            if said != "ok":
+                raise ValueError(said)
+            # not Optuna's default for several objectives, which suggests values in `ask`
+            how = {"sampler": optuna.samplers.RandomSampler(), "pruner": pruners[space.file.pruner]}
+            study = optuna.load_study(storage=storage, study_name=NAME, **how)
             study.get_trials()
     except UserError as error:
         raise UserError(f"{error}; {advice}") from error
@@ -146,17 +152,6 @@ def open_study(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> It
     except (errors, optuna.exceptions.StorageInternalError) as error:
         said = reason_of(error.__cause__ or error, 200)
         raise UserError(f"{file}: {said}: free space, or {advice}") from error
-
-
-def check_pages(file: Path) -> None:
-    """Raise an exception if a page of an SQLite file is damaged: most queries read only some."""
-    import sqlite3
-
-    with sqlite3.connect(file) as database:
-        (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
-    database.close()
-    if said != "ok":
-        raise ValueError(said)
 
 
 def _make(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> None:
@@ -176,6 +171,12 @@ def _make(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> None:
         storage.engine.dispose()
 
 
+def _storage(optuna: Any, file: Path) -> Any:
+    url = optional("sqlalchemy", NEEDED, "tune").URL  # it quotes `%` and `?` of a path
+    place = url.create("sqlite", database=str(file.absolute())).render_as_string()
+    return optuna.storages.RDBStorage(place)
+
+
 def saved_trial(directory: SweepDirectory, number: int) -> dict[str, Any]:
     """Return what the file of a trial says; {} if there is none. Raises UserError if damaged."""
     file = directory.trial(cell_of(number))
@@ -183,16 +184,46 @@ def saved_trial(directory: SweepDirectory, number: int) -> dict[str, Any]:
         return dict(read_json(file)) if file.is_file() else {}
 
 
-def pruner_of(optuna: Any, file: SearchFile) -> Any:
-    """Return the pruner. The resource that ``halving`` deals out is the number of evaluations."""
-    if file.pruner == "none":
-        return optuna.pruners.NopPruner()
-    if file.pruner == "median":
-        return optuna.pruners.MedianPruner()
-    return optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2)
+def cell_of(number: int) -> str:
+    """Return the name of a trial."""
+    return f"trial-{number}"
 
 
-def _storage(optuna: Any, file: Path) -> Any:
-    url = optional("sqlalchemy", NEEDED, "tune").URL  # it quotes `%` and `?` of a path
-    place = url.create("sqlite", database=str(file.absolute())).render_as_string()
-    return optuna.storages.RDBStorage(place)
+def run_of(
+    space: SearchSpace, directory: SweepDirectory, number: int, chosen: Mapping[str, Any]
+) -> Run:
+    """Return the run of a trial. Raises UserError for a combination that is not possible."""
+    seed, cell = space.file.seed, cell_of(number)
+    path = directory.run(cell, seed)
+    config = space.config(chosen).model_copy(update={"seed": seed, "output_dir": str(path)})
+    arguments = train_arguments(space.base, space.settings(chosen), seed, path)
+    return Run(cell, seed, path, config, arguments)
+
+
+def evaluations(run: RunDirectory) -> list[tuple[float | None, bool]]:
+    """Return each evaluation on the holdout in the log of a run that may still train.
+
+    That is the joint score, None if undefined, and True if the training goes on after it.
+    """
+    lines = _log_of(run)
+    plan = parse_event(lines[0]) if lines else None
+    steps = plan["steps"] if plan and plan["event"] == "plan" else math.inf
+    events = [parse_event(line) for line in lines if line.startswith(EVAL)]  # the last may be cut
+    return [
+        (event.get("joint"), event["step"] < steps)
+        for event in events
+        if event and event["split"] == "holdout"
+    ]
+
+
+def divergence(run: RunDirectory) -> str:
+    """Return why a training run that diverged has ended; empty if it has not.
+
+    Its log ends with that event; a resumed training run removes it.
+    """
+    last = parse_event(lines[-1]) if (lines := _log_of(run)) else None
+    return str(last["reason"]) if last and last["event"] == "diverged" else ""
+
+
+def _log_of(run: RunDirectory) -> list[bytes]:
+    return run.metrics.read_bytes().splitlines() if run.metrics.exists() else []

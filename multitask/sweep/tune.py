@@ -24,12 +24,20 @@ from multitask.store.run_directory import RunDirectory
 from multitask.sweep.engines.base import Settings, load_engine
 from multitask.sweep.pool import Pool, working
 from multitask.sweep.progress_bars import Progress
-from multitask.sweep.run_sweep import check_output, check_saved, interrupt
-from multitask.sweep.same_kernels import choose_kernels
+from multitask.sweep.run_sweep import check_output, check_saved, choose_kernels, interrupt
 from multitask.sweep.search_space import Range, SearchSpace
-from multitask.sweep.study import NEEDED, NOTE, Study, open_study, saved_trial
+from multitask.sweep.study import (
+    NEEDED,
+    NOTE,
+    Study,
+    cell_of,
+    divergence,
+    evaluations,
+    open_study,
+    run_of,
+    saved_trial,
+)
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory
-from multitask.sweep.trial_runs import cell_of, divergence, evaluations, run_of
 from multitask.sweep.tuning_results import OPEN, Tried, write_results
 from multitask.utils.errors import UserError, one_line
 from multitask.utils.optional import optional
@@ -54,7 +62,7 @@ def tune(
             trials failed; the search was interrupted. Then the results so far are written.
     """
     optuna = optional("optuna", NEEDED, "tune")
-    directory = SweepDirectory(settings.directory)
+    directory, total = SweepDirectory(settings.directory), space.file.trials
     _check(space, directory)
     with owned(directory.lock, "searches there"):
         _check(space, directory)  # again: another process may have been faster
@@ -64,10 +72,10 @@ def tune(
         with open_study(optuna, space, directory) as study:
             failed: list[Failure] = []
             stopped = False
-            with Progress(space.file.trials, settings.slots, say) as progress:
+            with Progress(total, say) as progress:
                 progress.skipped(study.over)
                 try:
-                    if study.over < space.file.trials:
+                    if study.over < total:
                         with on_signal(interrupt):
                             pool = Pool(load_engine(engine, settings), settings, keep, progress)
                             _train(study, pool, kernels, failed)
@@ -75,21 +83,17 @@ def tune(
                     stopped = True
             results = tried(study, failed)
             files = write_results(space, directory.path, results, study.importances(), say=say)
-            _check_end(study, failed, stopped)
+            if stopped:
+                message = f"interrupted: {study.over} of {total} trials are over in"
+                raise UserError(f"{message} {directory.path}; go on with the same command")
+            if failed:
+                names = ", ".join(f"{failure.run.name} ({failure.reason})" for failure in failed)
+                logs = f"({directory.path}/cells/TRIAL/logs/seed-{space.file.seed}.log)"
+                raise UserError(
+                    f"{len(failed)} of {total} trials failed: {names}; see their logs {logs}; the "
+                    "same command tries them again"
+                )
             return files
-
-
-def _check_end(study: Study, failed: Sequence[Failure], stopped: bool) -> None:
-    """Raise UserError if trials failed or the search was stopped."""
-    total, output = study.space.file.trials, study.directory.path
-    if stopped:
-        message = f"interrupted: {study.over} of {total} trials are over in {output}"
-        raise UserError(f"{message}; go on with the same command")
-    if failed:
-        names = ", ".join(f"{failure.run.name} ({failure.reason})" for failure in failed)
-        message = f"{len(failed)} of {total} trials failed: {names}; see their logs"
-        logs = f"({output}/cells/TRIAL/logs/seed-{study.space.file.seed}.log)"
-        raise UserError(f"{message} {logs}; the same command tries them again")
 
 
 def _train(study: Study, pool: Pool, kernels: str | None, failed: list[Failure]) -> None:
@@ -117,16 +121,16 @@ def _train(study: Study, pool: Pool, kernels: str | None, failed: list[Failure])
 
     _check_earlier(study)
     for frozen in study.trials("RUNNING"):
-        start(study.resume(frozen.number))
+        start(study.resume(frozen))
     with working(pool):
         while True:
             while asking and asked < total and pool.open < jobs:
-                start(study.ask(asked))
+                start(study.study.ask())
                 asked += 1
             for run, how, failure in pool.look():
                 trial = live.pop(run.name, None)
                 if trial is None:  # it was pruned
-                    _discard(run)
+                    _discard(run.files)
                 elif failure and not divergence(run.files):
                     failed.append(Failure(run, failure))
                     settled(run.name, failed[-1].shown)
@@ -220,33 +224,23 @@ def report(study: Study, trial: Any, run: Run, told: Counter[str] | None = None)
 
 def tried(study: Study, failed: Sequence[Failure]) -> list[Tried]:
     """Return what became of each trial."""
-    reasons = {failure.run.cell: failure.reason for failure in failed}
+    reasons = {failure.run.cell: f"failed: {failure.reason}" for failure in failed}
     best, seed, result = study.best(), study.space.file.seed, []
     for trial in study.trials("COMPLETE", "PRUNED", "FAIL", "RUNNING"):
         cell, finished = cell_of(trial.number), trial.state.name == "COMPLETE"
-        state = "finished"
-        if not finished:
-            # a kill may have left a note on a trial that has gone on since
-            state = trial.user_attrs.get(NOTE, OPEN) if trial.state.is_finished() else OPEN
-        if cell in reasons:
-            state = f"failed: {reasons[cell]}"
-        result.append(
-            Tried(
-                trial.number,
-                one_line(state),
-                trial.params,
-                trial.values if finished else (),
-                trial.number in best,
-                study.directory.run(cell, seed),
-            )
-        )
+        # a kill may have left a note on a trial that has gone on since
+        ended = trial.user_attrs.get(NOTE, OPEN) if trial.state.is_finished() else OPEN
+        state = reasons.get(cell, "finished" if finished else ended)
+        values = trial.values if finished else ()
+        place, is_best = study.directory.run(cell, seed), trial.number in best
+        result.append(Tried(trial.number, one_line(state), trial.params, values, is_best, place))
     return result
 
 
-def _discard(run: Run) -> None:
+def _discard(run: RunDirectory) -> None:
     """Remove the weights of a trial that was pruned, if its run has ended."""
-    with suppress(Busy), own(run.files):
-        discard_weights(run.files)
+    with suppress(Busy), own(run):
+        discard_weights(run)
 
 
 def _check_earlier(study: Study) -> None:
@@ -257,10 +251,9 @@ def _check_earlier(study: Study) -> None:
     for frozen in study.trials("COMPLETE", "PRUNED", "FAIL"):
         files = RunDirectory(study.directory.run(cell_of(frozen.number), study.space.file.seed))
         if files.holds_run:
-            run = run_of(study.space, study.directory, frozen.number, frozen.params)
-            check_saved([run])
+            check_saved([run_of(study.space, study.directory, frozen.number, frozen.params)])
             if frozen.state.name == "PRUNED":
-                _discard(run)
+                _discard(files)
 
 
 def _check(space: SearchSpace, directory: SweepDirectory) -> None:
@@ -268,17 +261,13 @@ def _check(space: SearchSpace, directory: SweepDirectory) -> None:
     check_output(directory.path, directory.search, "search")
     if not directory.search.is_file():
         return
-    saved, now = load_extended(directory.search).value, space.resolved
+    saved: dict[str, Any] = load_extended(directory.search).value
+    now: dict[str, Any] = space.resolved
+    for values in (saved, now):
+        values.get("set", {}).pop("data_dir", None)  # the data may have moved
     for key in now:
-        if key != "trials" and _without_place(saved.get(key)) != _without_place(now[key]):
+        if key != "trials" and saved.get(key) != now[key]:
             raise UserError(
                 f"{directory.path} holds a search with another `{key}`: take the change back, or "
                 "choose another --output DIR"
             )
-
-
-def _without_place(value: Any) -> Any:
-    """Leave out ``data_dir`` of ``set``: the data may have moved."""
-    if isinstance(value, dict):
-        return {key: each for key, each in value.items() if key != "data_dir"}
-    return value

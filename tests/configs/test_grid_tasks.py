@@ -76,7 +76,7 @@ def test_tasks_named_cells_and_values_are_combined(folder):
     [
         (("[sst, [", "[stt, ["), "base.yaml has no task 'stt' (did you mean 'sts'?)"),
         (("[para, para_too]", "[]"), "has no task ''"),
-        (("sts]", "sst]"), "sst is listed twice"),
+        (("sts]", "sst]"), "that no other cell has"),
         (("grid:", "baseline: sst-cls\ngrid:"), "no cell is named 'sst-cls'"),
         (("grid:", "probe: true\ngrid:"), "tasks: a probe grid trains each task's head alone"),
         (("[para, para_too]", "para_too"), "share_head"),

@@ -114,11 +114,6 @@ def test_overrides_that_do_not_fit_the_weights_are_refused(course_run, capsys):
     assert "do not fit the config" in capsys.readouterr().err
 
 
-def test_texts_longer_than_the_encoder_takes_are_refused(course_run, capsys):
-    assert main("evaluate", course_run, "tasks.sst.max_length=65") == 2
-    assert "max_length: 65 tokens, but the encoder has 64 positions" in capsys.readouterr().err
-
-
 def test_what_a_notebook_may_get_wrong(course_run, monkeypatch):
     monkeypatch.setenv("HOME", str(course_run.parent))
     run = load(f"~/{course_run.name}")

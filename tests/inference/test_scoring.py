@@ -175,17 +175,3 @@ def test_a_split_without_labels_has_scores_and_no_loss(model):
     np.testing.assert_array_equal(actual.scores, expected.scores)
     np.testing.assert_array_equal(actual.predictions, expected.predictions)
     assert np.isnan(actual.loss) and not np.isnan(expected.loss)
-
-
-def test_calls_back_before_every_batch(model):
-    calls = []
-    score(model, "classes", make_split("classes"), 5, between_batches=lambda: calls.append(1))
-    assert len(calls) == 5  # 23 rows in fives
-
-
-def test_label_types_of_predictions(model):
-    for task, (*_, label_type, _) in TASKS.items():
-        result = score(model, task, make_split(task))
-        width = 3 if label_type == "class" else 1
-        assert result.predictions.shape == (N,) and result.scores.shape == (N, width)
-        assert (result.predictions.dtype == np.int64) == (label_type != "number")

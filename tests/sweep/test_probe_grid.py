@@ -237,31 +237,28 @@ def test_options_of_training_are_refused(arguments, words, desk, capsys):
     assert not (desk / "runs").exists()
 
 
-def test_an_adapter_is_refused(desk, head, capsys):
-    cells = "cells:\n  a: {}\n"
-    (desk / "g.yaml").write_text(
-        head.replace("set:", "set:\n  tasks.sst.adapter: low_rank") + cells
-    )
+@pytest.mark.parametrize(
+    ("values", "cells", "place"),
+    [
+        ("tasks.sst.adapter: low_rank", GRID, "g.yaml:3: tasks.sst.adapter"),
+        ("init_from: {run: elsewhere, take: pooling}", GRID, "g.yaml:3: init_from.take"),
+        ("init_from: {run: elsewhere, take: head}", GRID, "g.yaml:3: init_from.take"),
+        (
+            "tasks.sst.metric: null",
+            "cells:\n  a: {}\n  b: {tasks.sst.head: regression, tasks.sst.pooling: mean}\n",
+            "g.yaml:14: tasks.sst.head: takes number labels",
+        ),
+        (
+            "tasks.mlm: {data: {texts_of: [sst]}, pooling: tokens, head: masked_lm}",
+            GRID,
+            "g.yaml:3: tasks.mlm.head: trains with the encoder",
+        ),
+    ],
+)
+def test_what_has_no_probe_is_refused_before_any_training(values, cells, place, desk, head, capsys):
+    (desk / "g.yaml").write_text(head.replace("set:", f"set:\n  {values}") + cells)
     assert ablate("g.yaml") == 2
-    line = "g.yaml:3: tasks.sst.adapter: acts inside the encoder, so vectors of the frozen one"
-    assert line in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("take", ["pooling", "head"])
-def test_another_runs_head_is_refused(take, desk, head, capsys):
-    start = f"set:\n  init_from: {{run: elsewhere, take: {take}}}"
-    (desk / "g.yaml").write_text(head.replace("set:", start) + "cells: {a: {}}\n")
-    assert ablate("g.yaml") == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: g.yaml:3: init_from.take: a probe trains a new pooling and head")
-
-
-def test_heads_of_other_labels_are_refused(desk, head, capsys):
-    cells = "cells:\n  a: {}\n  b: {tasks.sst.head: regression, tasks.sst.pooling: mean}\n"
-    (desk / "g.yaml").write_text(head.replace("set:", "set:\n  tasks.sst.metric: null") + cells)
-    assert ablate("g.yaml") == 2
-    line = "g.yaml:14: tasks.sst.head: takes number labels, but that of the first cell takes class"
-    assert line in capsys.readouterr().err
+    assert f"error: {place}" in capsys.readouterr().err
 
 
 def test_trained_runs_and_probes_do_not_share_a_directory(desk, head, finished, capsys):
@@ -369,13 +366,3 @@ def test_one_process_works_and_the_other_waits_for_it(desk, finished, capsys, mo
     assert "7 of 8 runs are finished already" in output
     assert "cell 8/8 mean-max seed 1: mean " in output
     assert numbers(desk / "runs" / "g") == numbers(finished)
-
-
-def test_masked_lm_is_no_probe(desk, head, capsys):
-    """Its grid is refused before anything is trained."""
-    mlm = "{data: {texts_of: [sst]}, pooling: tokens, head: masked_lm}"
-    (desk / "g.yaml").write_text(head.replace("probe:", f"  tasks.mlm: {mlm}\nprobe:") + GRID)
-    assert ablate("g.yaml") == 2
-    assert "trains with the encoder: on a frozen one there is nothing to probe" in (
-        capsys.readouterr().err
-    )

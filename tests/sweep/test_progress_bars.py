@@ -1,7 +1,6 @@
 """The output of a sweep: bars on a terminal, lines everywhere."""
 
 import io
-import json
 import sys
 
 import pytest
@@ -40,51 +39,20 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """Seconds that pass for the bars of runs, in a list of one."""
-    seconds = [0.0]
-    monkeypatch.setattr("tqdm.std.time", lambda: seconds[0])
-    return seconds
-
-
 @pytest.mark.parametrize("terminal", [True, False])
-def test_bars_are_for_a_terminal_and_lines_for_everyone(terminal, tmp_path, monkeypatch, capsys):
+def test_the_bar_is_for_a_terminal_and_lines_for_everyone(terminal, tmp_path, monkeypatch, capsys):
     stderr = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
     (tmp_path / "metrics.jsonl").write_text(PLAN + HALF)
-    with Progress(5, 2) as progress:
+    with Progress(5) as progress:
         progress.skipped(2)
         progress.show([("a seed 1", tmp_path)])
         progress.settled("a seed 1", "mean 0.5 (3 s)")
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["2 of 5 runs are finished already", "cell 3/5 a seed 1: mean 0.5 (3 s)"]
-    bars = stderr.getvalue()
-    assert ("a seed 1, epoch 2.25/3" in bars and "150/300" in bars and "2/5" in bars) is terminal
-    assert (bars == "") is not terminal
-
-
-def test_a_runs_bar_tells_the_time_left_from_the_steps_it_saw(tmp_path, monkeypatch, clock):
-    stderr = Terminal()
-    monkeypatch.setattr(sys, "stderr", stderr)
-    with Progress(2, 1) as progress:
-
-        def shown(name, step):
-            log = tmp_path / name / "metrics.jsonl"
-            log.parent.mkdir(exist_ok=True)
-            event = {"event": "step", "step": step, "epoch": 1.5, "task": "a", "loss": 1.0}
-            log.write_text(PLAN + json.dumps(event) + "\n")
-            stderr.truncate(0)
-            progress.show([(name, log.parent)])
-            return stderr.getvalue()
-
-        clock[0] += 1000  # the data are read
-        assert "[00:00<?]" in shown("a", 100)  # resumed here
-        clock[0] += 60
-        assert "[01:00<03:00]" in shown("a", 150)
-        assert "[00:00<?]" in shown("b", 10)  # another run in this slot
-        clock[0] += 60
-        assert "[01:00<28:00]" in shown("b", 20)
+    bar = stderr.getvalue()
+    assert ("a seed 1: step 150 of 300" in bar and "2/5" in bar) is terminal
+    assert (bar == "") is not terminal
 
 
 def test_quiet_runs_say_how_far_they_are_every_30_seconds(tmp_path, monkeypatch):
@@ -94,7 +62,7 @@ def test_quiet_runs_say_how_far_they_are_every_30_seconds(tmp_path, monkeypatch)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     (tmp_path / "metrics.jsonl").write_text(PLAN + HALF)
     counts = []
-    with Progress(5, 2, note) as progress:
+    with Progress(5, note) as progress:
         terminal.note()
         for second in range(100):
             now[0] = float(second)

@@ -1,6 +1,7 @@
 """`ablate` with a stand-in for training: who trains what, when, and what is said and left."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -9,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from multitask.config import load_config
+from multitask.sweep import run_sweep
 from multitask.sweep.engines.base import Settings
 from multitask.sweep.grid import load_grid
 from multitask.sweep.pool import train_all
-from multitask.sweep.run_sweep import sweep
-from multitask.sweep.sweep_directory import Failure
+from multitask.sweep.run_sweep import choose_kernels, sweep
+from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory
 from multitask.utils.errors import UserError
+from multitask.utils.names import KERNELS_VARIABLE
+from tests.conftest import ROOT
 from tests.support.fake_sweep import ALL, GRID, ablate, background, starts, until
 
 LOCAL = {"engine": "local", "settings": Settings(Path("runs/g")), "keep_weights": False}
@@ -103,12 +107,11 @@ def test_renamed_cells_are_left_alone(grid, capsys):
 def test_a_foreign_directory_is_not_touched(grid, capsys):
     Path("mine").mkdir()
     Path("mine/notes.txt").touch()
-    assert ablate(grid, "--output", "mine") == 2
-    assert "mine is not empty and holds no ablation" in capsys.readouterr().err
-    assert ablate(grid, "--output", "mine/notes.txt") == 2
-    assert "is a file" in capsys.readouterr().err
+    for place in ("mine", "mine/notes.txt"):
+        assert ablate(grid, "--output", place) == 2
+        assert f"{place} is not empty and holds no ablation" in capsys.readouterr().err
     assert ablate(grid, "--jobs", 0) == 2
-    assert "--jobs: expected" in capsys.readouterr().err
+    assert "--jobs" in capsys.readouterr().err
     assert [path.name for path in Path("mine").iterdir()] == ["notes.txt"]
 
 
@@ -148,7 +151,7 @@ def test_a_failed_run_that_another_process_has_trained_since_is_no_failure(grid)
         train_all(runs, progress, failed, **LOCAL)
         failed.append(Failure(runs[1], "killed"))
 
-    sweep(load_grid(grid), Path("runs/g"), train, jobs=1)
+    sweep(load_grid(grid), Path("runs/g"), train)
     comparison = json.loads(Path("runs/g/comparison.json").read_text())
     assert (comparison["failed"], comparison["notes"]) == ([], [])
 
@@ -158,7 +161,7 @@ def test_the_table_of_a_later_grid_is_left_alone(grid, capsys):
         grid.write_text(GRID.replace("[1, 2]", "[1, 2, 3]"))
         assert ablate(grid) == 0
 
-    sweep(load_grid(grid), Path("runs/g"), train, jobs=1)
+    sweep(load_grid(grid), Path("runs/g"), train)
     assert "no table: another process has begun another grid" in capsys.readouterr().out
     comparison = json.loads(Path("runs/g/comparison.json").read_text())
     assert [group["seeds"] for group in comparison["groups"]] == [[1, 2, 3]] * 2
@@ -171,6 +174,64 @@ def test_failures_before_an_interruption_are_named(grid):
         raise KeyboardInterrupt
 
     with pytest.raises(UserError, match="interrupted: 1 of 4"):
-        sweep(load_grid(grid), Path("runs/g"), train, jobs=1)
+        sweep(load_grid(grid), Path("runs/g"), train)
     notes = json.loads(Path("runs/g/comparison.json").read_text())["notes"]
     assert notes[0] == "Failed, and not in the table: b seed 1: the data are bad"
+
+
+# --- one choice of kernels for all runs
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """A function: runs of a sweep whose config has these kernels."""
+    monkeypatch.setenv(KERNELS_VARIABLE, "")  # so that it is restored
+    monkeypatch.delenv(KERNELS_VARIABLE)
+
+    def make(kernels, device="cpu"):
+        overrides = [f"encoder.kernels={kernels}", f"device={device}"]
+        config = load_config(ROOT / "configs" / "demo.yaml", overrides)
+        return [Run("a", 1, tmp_path / "cells" / "a" / "seed-1", config, ())]
+
+    return make
+
+
+def test_the_choice_is_saved_and_found_again(runs, tmp_path, monkeypatch):
+    directory = SweepDirectory(tmp_path)
+    monkeypatch.setattr(run_sweep, "ASK", "print('noise'); print('compiled')")
+    assert choose_kernels(directory, runs("auto")) == "compiled"
+    assert directory.kernels.read_text() == "compiled\n"
+    monkeypatch.setattr(run_sweep, "ASK", "raise SystemExit(1)")  # it is not asked again
+    assert choose_kernels(directory, runs("auto")) == "compiled"
+    assert KERNELS_VARIABLE not in os.environ
+
+
+def test_the_choice_is_a_key_of_a_run_that_has_none(runs):
+    (run,) = runs("auto")
+    chosen = run.with_kernels("compiled")
+    assert chosen.config.encoder.kernels == "compiled"
+    assert chosen.arguments == ("encoder.kernels=compiled",)
+    (own,) = runs("torch")
+    assert own.with_kernels("compiled") == own and run.with_kernels(None) == run
+
+
+def test_nothing_is_chosen_where_the_config_or_the_user_has(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_sweep, "ASK", "raise SystemExit(1)")
+    assert choose_kernels(SweepDirectory(tmp_path), runs("torch")) is None
+    monkeypatch.setenv(KERNELS_VARIABLE, "torch")
+    assert choose_kernels(SweepDirectory(tmp_path), runs("auto")) is None
+    assert not SweepDirectory(tmp_path).kernels.exists()
+
+
+def test_a_failure_is_one_line(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_sweep, "ASK", "raise ValueError('no torch here')")
+    with pytest.raises(UserError, match="no torch here; set it to torch"):
+        choose_kernels(SweepDirectory(tmp_path), runs("auto"))
+
+
+def test_a_new_process_can_be_asked(runs, tmp_path, monkeypatch):
+    """Without a compiler the answer is torch, and nothing is built."""
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "builds"))
+    assert choose_kernels(SweepDirectory(tmp_path), runs("auto")) == "torch"
+    assert not (tmp_path / "builds").exists()

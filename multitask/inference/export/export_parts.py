@@ -1,6 +1,7 @@
 """The modules of a task, in evaluation mode, that an export needs."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from torch import Tensor, nn
 
 from multitask.config import Config
 from multitask.data.collate import separate
-from multitask.data.inputs.base import input_of, together
-from multitask.data.tokenize import Tokens, tokenize
+from multitask.data.inputs.base import Texts, input_of, together
+from multitask.data.tokenize import Tokens, pair_of, tokenize
 from multitask.inference.scoring import Scorer
 from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.encoders.bert_weights import to_transformers
@@ -24,7 +25,6 @@ from multitask.utils.errors import UserError
 SHOWN = 20  # classes that a card names
 TOLERANCE = 1e-4  # absolute, or relative for numbers above 1
 BATCH = 32  # rows of a padded batch in which an export is compared
-PADDED = {"truncation": True, "padding": True}  # how its tokenizer is called
 
 
 @dataclass
@@ -87,10 +87,8 @@ class Parts:
         """Raise UserError if ``library`` has no module for a part of the encoder's layers."""
         without = f"and {library} has no such module: export it with --format"
         if self.adapter is not None:
-            adapter = self.config.tasks[self.base].adapter
-            name = "its adapter" if adapter is None else adapter.name
             key = f"tasks.{self.base}.adapter"
-            raise UserError(f"{key}: {name} is part of the encoder's layers, {without} onnx")
+            raise UserError(f"{key}: it is part of the encoder's layers, {without} onnx")
         if self.config.encoder.bitlinear is not None:
             message = "the encoder's layers have ternary weights and 8-bit inputs"
             raise UserError(f"encoder.bitlinear: {message}, {without} ternary")
@@ -136,6 +134,12 @@ def plain_encoder(encoder: Encoder) -> Any:
     model = AutoModel.from_config(encoder.config, add_pooling_layer=False, dtype=torch.float32)
     model.load_state_dict(to_transformers(encoder.state_dict()))
     return model.eval()
+
+
+def padded(tokenizer: Any, rows: Sequence[Texts], tensors: str) -> Any:
+    """Tokenize sequences of texts as a padded batch, as the users of an export do."""
+    columns = map(list, zip(*(pair_of(row, tokenizer) for row in rows), strict=True))
+    return tokenizer(*columns, truncation=True, padding=True, return_tensors=tensors)
 
 
 def saved_tokenizer(directory: Path) -> Any:

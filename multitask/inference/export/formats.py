@@ -1,9 +1,10 @@
 """The formats to which a task of a run can be exported."""
 
+from contextlib import suppress
+
 from multitask.inference.export.export_parts import Parts
-from multitask.inference.export.hugging_face import check_classifier
+from multitask.inference.export.hugging_face import check_classifier, check_poolable
 from multitask.inference.export.onnx import check_graph
-from multitask.inference.export.sentences import check_poolable
 from multitask.models.encoders import BertEncoder
 from multitask.utils.errors import UserError
 
@@ -20,13 +21,9 @@ def check_ternary(parts: Parts) -> BertEncoder:
     return parts.encoder
 
 
-def _check_encoder_only(parts: Parts) -> None:
-    parts.check_encoder("transformers")
-
-
 CHECKS = {
     "transformers": check_classifier,
-    "transformers --encoder-only": _check_encoder_only,
+    "transformers --encoder-only": lambda parts: parts.check_encoder("transformers"),
     "sentence-transformers": check_poolable,
     "onnx": check_graph,
     "ternary": check_ternary,
@@ -40,11 +37,9 @@ def export_formats(parts: Parts) -> list[str]:
     """
     fitting = []
     for form, check in CHECKS.items():
-        try:
+        with suppress(UserError):
             check(parts)
-        except UserError:
-            continue
-        fitting.append(form)
+            fitting.append(form)
     if "transformers" in fitting:
         fitting.remove("transformers --encoder-only")
     return fitting

@@ -1,28 +1,33 @@
-"""Export a run's encoder, or a classifier, as a directory that `transformers` loads."""
+"""Export a run's encoder, classifier or vectors for `transformers`, `sentence-transformers`."""
 
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from multitask.data.tokenize import Tokens, pair_of
 from multitask.inference.export.export_parts import (
     BATCH,
-    PADDED,
     TOLERANCE,
     Parts,
     largest_difference,
+    lowest_cosine,
+    padded,
     plain_encoder,
     saved_tokenizer,
 )
-from multitask.models.projections import Tanh
+from multitask.models.projections import Linear, MlpBatchNorm, Tanh
 from multitask.utils.errors import UserError
+from multitask.utils.optional import optional
 
 INSTEAD = "export it with --format onnx, or the encoder alone with --encoder-only"
 # tanh(W h + b) of the first token, then a linear layer: their names by model type
 BERT = ("bert.", "bert.pooler.dense", "classifier")
 ROBERTA = ("roberta.", "classifier.dense", "classifier.out_proj")
 CLASSIFIERS = {"bert": BERT, "roberta": ROBERTA, "xlm-roberta": ROBERTA, "camembert": ROBERTA}
+POOLINGS = ("cls", "mean", "max")  # of sentence-transformers
+LOWEST_COSINE = 0.99999
 
 
 def export_encoder(parts: Parts, directory: Path) -> None:
@@ -65,17 +70,11 @@ def export_classifier(parts: Parts, directory: Path) -> None:
 def check_classifier(parts: Parts) -> None:
     """Raise UserError for what a sequence classifier of `transformers` cannot carry."""
     _check_head_and_encoder(parts)
-    if parts.pooling_name != "cls":
-        reason = f"{parts.pooling_name}: transformers classifies the first token's vector alone"
-        raise UserError(f"{parts.pooling_key}: {reason}: {INSTEAD}")
-    if not _has_tanh(parts):
-        choice = parts.config.tasks[parts.base].projection
-        named = "none" if choice is None else choice.name
-        wants = f"transformers puts tanh(W h + b) of width {parts.encoder.dim} before the head"
-        raise UserError(
-            f"tasks.{parts.base}.projection: {named}: {wants}: train with `projection: tanh` or "
-            f"`bert_pooler`, {INSTEAD}"
-        )
+    if missing := _missing(parts):
+        key = missing[0].partition("=")[0]
+        message = "transformers classifies tanh(W h + b) of the first token's vector"
+        advice = " and ".join(f"`{value}`" for value in missing)
+        raise UserError(f"{key}: {message}: train with {advice}, {INSTEAD}")
 
 
 def missing_values(parts: Parts) -> list[str]:
@@ -87,13 +86,14 @@ def missing_values(parts: Parts) -> list[str]:
         _check_head_and_encoder(parts)
     except UserError:
         return []
+    return _missing(parts)
+
+
+def _missing(parts: Parts) -> list[str]:
     pooling = [] if parts.pooling_name == "cls" else [f"{parts.pooling_key}=cls"]
-    return pooling + ([] if _has_tanh(parts) else [f"tasks.{parts.base}.projection=tanh"])
-
-
-def _has_tanh(parts: Parts) -> bool:
-    projection = parts.projection
-    return isinstance(projection, Tanh) and projection.output_dim == parts.encoder.dim
+    projection, wide = parts.projection, parts.encoder.dim
+    has_tanh = isinstance(projection, Tanh) and projection.output_dim == wide
+    return pooling + ([] if has_tanh else [f"tasks.{parts.base}.projection=tanh"])
 
 
 def _check_head_and_encoder(parts: Parts) -> None:
@@ -128,8 +128,7 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
     for start in range(0, len(rows), BATCH):
         chosen = rows[start : start + BATCH]
         (side,) = parts.form.arrange(chosen) if classifies else [chosen]
-        columns = map(list, zip(*(pair_of(each, tokenizer) for each in side), strict=True))
-        inputs = tokenizer(*columns, **PADDED, return_tensors="pt")
+        inputs = padded(tokenizer, side, "pt")
         output = model(**inputs)
         if classifies:
             exported += output.logits
@@ -139,7 +138,12 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
     if classifies:
         expected = list(parts.head.classifier_scores(parts.scores(rows)).reshape(len(rows), -1))
     else:
-        expected = _last_states(parts, parts.tokens(rows))
+        expected, last, tokens = [], parts.encoder.num_layers, parts.tokens(rows)
+        for number in range(len(tokens)):
+            ids, types = (torch.from_numpy(e[None]).long() for e in tokens.sequence(number))
+            mask = torch.ones_like(ids)
+            embedded = parts.encoder.embed(ids, types, mask)
+            expected.append(parts.encoder.encode(embedded, mask, (last,))[last][0])
     difference = max(
         largest_difference(ours.numpy(), wanted.numpy())
         for ours, wanted in zip(exported, expected, strict=True)
@@ -149,12 +153,82 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
     return difference
 
 
-def _last_states(parts: Parts, tokens: Tokens) -> list[Tensor]:
-    """Return the last hidden states of each sequence in the run, [length, d]."""
-    last, states = parts.encoder.num_layers, []
-    for number in range(len(tokens)):
-        ids, types = (torch.from_numpy(each[None]).long() for each in tokens.sequence(number))
-        mask = torch.ones_like(ids)
-        embedded = parts.encoder.embed(ids, types, mask)
-        states.append(parts.encoder.encode(embedded, mask, (last,))[last][0])
-    return states
+def export_sentences(parts: Parts, directory: Path) -> None:
+    """Write the modules Transformer, Pooling and, for a projection, Dense.
+
+    The vectors are those of ``TrainedRun.encode``: for a contrastive task those that it compares,
+    else the pooled vectors.
+
+    Raises UserError, with the config key, for a pooling or projection without such a module.
+    """
+    package = "sentence-transformers"
+    library = optional("sentence_transformers", f"{package} is not installed", package)
+    check_poolable(parts)
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    with tempfile.TemporaryDirectory() as scratch:
+        export_encoder(parts, Path(scratch))
+        transformer = Transformer(scratch, max_seq_length=parts.max_length)
+        modules = [transformer, Pooling(parts.encoder.dim, pooling_mode=parts.pooling_name)]
+        model = library.SentenceTransformer(modules=[*modules, *_dense(parts)], device="cpu")
+        model.save(str(directory), create_model_card=False, safe_serialization=True)
+
+
+def check_poolable(parts: Parts) -> None:
+    """Raise UserError for layers and poolings that `sentence-transformers` has no module for."""
+    parts.check_encoder("sentence-transformers")
+    if parts.pooling_name not in POOLINGS:
+        raise UserError(
+            f"{parts.pooling_key}: {parts.pooling_name}: sentence-transformers has no such "
+            f"pooling, only {', '.join(POOLINGS)}: export it with --format onnx"
+        )
+
+
+def _dense(parts: Parts) -> list[Any]:
+    """Return the projection of ``TrainedRun.encode`` as modules of sentence-transformers."""
+    from sentence_transformers.sentence_transformer.modules import Dense
+
+    def dense(weight: Any, bias: Any, activation: nn.Module) -> Any:
+        shape = (weight.shape[1], weight.shape[0])
+        initial = {"init_weight": weight.detach().float(), "init_bias": bias.detach().float()}
+        return Dense(*shape, activation_function=activation, **initial)
+
+    projection = parts.vector_projection
+    if projection is None:
+        return []
+    if isinstance(projection, MlpBatchNorm):  # in evaluation a batch norm is a linear map
+        first, norm, _, second, last = projection.layers
+        return [
+            dense(*_folded(first, norm), nn.ReLU()),
+            dense(*_folded(second, last), nn.Identity()),
+        ]
+    layer: Linear = projection
+    activation = nn.Tanh() if isinstance(layer, Tanh) else nn.Identity()
+    return [dense(layer.dense.weight, layer.dense.bias, activation)]
+
+
+def _folded(linear: Any, norm: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return weight and bias of ``norm(linear(x))`` under the norm's running statistics."""
+    scale = (norm.running_var.double() + norm.eps).rsqrt()
+    shift = -norm.running_mean.double() * scale
+    if norm.affine:
+        scale = scale * norm.weight.double()
+        shift = shift * norm.weight.double() + norm.bias.double()
+    return scale[:, None] * linear.weight.double(), shift
+
+
+def check_sentences(parts: Parts, directory: Path, texts: list[str]) -> float:
+    """Load the export and return the lowest cosine between its vectors and the run's.
+
+    Raises UserError if it is below LOWEST_COSINE.
+    """
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(directory), device="cpu")
+    exported, expected = model.encode(texts, show_progress_bar=False), parts.vectors(texts).numpy()
+    lowest = lowest_cosine(exported, expected)
+    if not lowest >= LOWEST_COSINE:
+        raise UserError(
+            f"{parts.pooling_key}: sentence-transformers gives other vectors (cosine {lowest:.6f})"
+        )
+    return lowest

@@ -1,32 +1,44 @@
-"""Export a task to ONNX: from token ids, mask and token types to scores, for any batch shape."""
+"""Export a task to ONNX: from token ids, mask and token types to scores, for any batch shape.
+
+An int8 variant has quantised weights; its scores, size and speed are measured.
+"""
 
 import json
 import logging
+import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
-from multitask.data.tokenize import pair_of
 from multitask.inference.export.export_parts import (
     BATCH,
-    PADDED,
     TOLERANCE,
     Parts,
     largest_difference,
+    lowest_cosine,
+    padded,
     saved_tokenizer,
 )
-from multitask.inference.export.onnx_module import INPUTS, PlainTask
+from multitask.models.encoders import BertEncoder
+from multitask.models.encoders.bert import roberta_positions
+from multitask.tasks import metrics
 from multitask.utils.errors import UserError
 from multitask.utils.optional import optional
 
 FILE, INT8_FILE = "model.onnx", "model_int8.onnx"
-PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+PADDING = (
+    "int8 scores of a text depend on its batch: activations are scaled by the largest of the "
+    "batch, pads included; for scores that do not, run each text alone and without padding"
+)
 Texts = Sequence[tuple[str, ...]]
+Records = Sequence[Mapping[str, Any]]
 
 
 def check_graph(parts: Parts) -> None:
@@ -37,10 +49,8 @@ def check_graph(parts: Parts) -> None:
         raise UserError(message + "export another task, or --format transformers --encoder-only")
     if parts.config.encoder.bitlinear is not None:
         # onnxruntime sums in another order, and rounding to 8 bits makes the difference larger
-        message = (
-            "encoder.bitlinear: ONNX would give other scores, for inputs are rounded to 8 bits: "
-        )
-        raise UserError(message + "export it with --format ternary")
+        message = "ONNX would give other scores, for inputs are rounded to 8 bits: "
+        raise UserError(f"encoder.bitlinear: {message}export it with --format ternary")
 
 
 def export_onnx(parts: Parts, directory: Path) -> None:
@@ -49,10 +59,12 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     Raises UserError for a head, pooling or layers that ONNX cannot represent, and for a missing
     package.
     """
-    for package in PACKAGES:
+    for package in ("onnx", "onnxruntime", "onnxscript"):
         optional(package, f"{package} is not installed", "onnx")
     check_graph(parts)
-    names = input_names(parts)
+    # the graph's inputs by side, numbered from the second side on
+    names = [name for name in INPUTS if name in parts.tokenizer.model_input_names]
+    others = [f"{name}_{side}" for side in range(2, parts.sides + 1) for name in names]
     # an example input: all sizes differ, so that the exporter does not take two of them as equal
     endings = {"endings": 5} if parts.chooses else {}
     sizes = [{"batch": 3, **endings, "length": 11}]
@@ -60,7 +72,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
         {"batch": 3, f"length_{side}": 8 if side == 2 else 11 + side}
         for side in range(2, parts.sides + 1)
     ]
-    sizes = [size for size in sizes for _ in range(len(names) // parts.sides)]
+    sizes = [size for size in sizes for _ in names]
     dimensions = {name: torch.export.Dim(name) for size in sizes for name in size}
     shapes = tuple({i: dimensions[name] for i, name in enumerate(size)} for size in sizes)
     sample = [torch.ones(*size.values(), dtype=torch.long) for size in sizes]
@@ -72,7 +84,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
             program: Any = torch.onnx.export(
                 PlainTask(parts).eval(),
                 tuple(sample),
-                input_names=names,
+                input_names=[*names, *others],
                 output_names=[output_name(parts)],
                 dynamic_shapes=(shapes,),
                 dynamo=True,
@@ -108,18 +120,92 @@ def quiet(name: str | None) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def input_names(parts: Parts) -> list[str]:
-    """Return the names of the graph's inputs by side, numbered from the second side on."""
-    names = [name for name in INPUTS if name in parts.tokenizer.model_input_names]
-    others = (f"{name}_{side}" for side in range(2, parts.sides + 1) for name in names)
-    return [*names, *others]
-
-
 def output_name(parts: Parts) -> str:
     """Return ``logits``, ``numbers`` on the label scale, or ``embeddings`` (contrastive tasks)."""
     if parts.embeds:
         return "embeddings"
     return "numbers" if parts.reader.task_type.described_by == "label_range" else "logits"
+
+
+class PlainTask(nn.Module):
+    """Maps token ids, mask and token types to the task's scores, without packing.
+
+    Without token types in the tokenizer there are two tensors per side, and all types are 0. A task
+    whose texts are read apart takes the tensors of the first texts, then those of the second ones,
+    and so on. A task with n endings per row takes tensors [B, n, T].
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__()
+        self.encoder = parts.encoder
+        self.adapter = parts.adapter
+        self.pooler = parts.pooler
+        self.projection = parts.projection or nn.Identity()
+        self.head = parts.head
+        self.embeds, self.chooses, self.sides = parts.embeds, parts.chooses, parts.sides
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """int64 [B, T] or [B, n, T] -> logits [B], [B, C], [B, n], numbers [B], vectors [B, d]."""
+        if self.chooses:  # the head gives each ending its logit
+            vectors = self.projection(self._pooled(*(values.flatten(0, 1) for values in inputs)))
+            return self.head(vectors).reshape(inputs[0].shape[:2])
+        count = len(inputs) // self.sides
+        texts = [inputs[i : i + count] for i in range(0, len(inputs), count)]
+        vectors = [self.projection(self._pooled(*text)) for text in texts]
+        return vectors[0] if self.embeds else self.head(*vectors)
+
+    def _pooled(self, ids: Tensor, mask: Tensor, types: Tensor | None = None) -> Tensor:
+        types = torch.zeros_like(ids) if types is None else types
+        if isinstance(self.encoder, BertEncoder):
+            states = self._bert_states(ids, mask, types)
+        else:
+            taken = {"token_type_ids": types} if self.encoder.takes_token_types else {}
+            output = self.encoder.model(
+                input_ids=ids, attention_mask=mask, output_hidden_states=True, **taken
+            )
+            states = dict(enumerate(output.hidden_states))
+        return self.pooler({number: states[number] for number in self.pooler.layers}, mask)
+
+    def _bert_states(self, ids: Tensor, mask: Tensor, types: Tensor) -> dict[int, Tensor]:
+        """Compute the hidden states [B, T, d] up to the pooler's highest layer, pads included."""
+        encoder: Any = self.encoder
+        packing = Padded(mask)
+        if encoder.embeddings.token_type.num_embeddings == 1:
+            types = torch.zeros_like(types)
+        positions = packing.positions
+        if first := encoder.embeddings.first_position:
+            positions = roberta_positions(ids, mask, first).flatten()
+        hidden = encoder.embeddings(ids.flatten(), positions, types.flatten())
+        states = {0: packing.pad(hidden)}
+        for number in range(1, max(self.pooler.layers) + 1):
+            adapter = self.adapter
+            of_layer = adapter if adapter is not None and number in adapter.layers else None
+            hidden = encoder.layers[number - 1](hidden, packing, False, of_layer, number)
+            states[number] = packing.pad(hidden)
+        return states
+
+
+class Padded:
+    """Stands in for a ``Packing`` and keeps the pads: rows [B * T, d].
+
+    Pads are masked as attention keys, so their rows influence no token.
+    """
+
+    def __init__(self, mask: Tensor) -> None:
+        self.shape = mask.shape
+        self.mask = (mask != 0)[:, None, None, :]
+        # a pad has the position of the token before it
+        self.positions = ((mask != 0).long().cumsum(1) - 1).clamp(min=0).flatten()
+        self.rows = slice(None)
+        self.groups = [self]
+
+    def pad(self, rows: Tensor) -> Tensor:
+        """[B * T, d] -> [B, T, d]."""
+        return rows.view(*self.shape, -1)
+
+    def unpad(self, padded: Tensor) -> Tensor:
+        """[B, T, d] -> [B * T, d]."""
+        return padded.flatten(0, 1)
 
 
 def session(file: Path) -> Any:
@@ -145,17 +231,14 @@ def feeds(parts: Parts, tokenizer: Any, texts: Texts) -> list[dict[str, np.ndarr
         for place, side in enumerate(sides, 1):
             suffix = f"_{place}" if place > 1 else ""
             rows = side[start : start + BATCH]
-            count = len(rows)
+            shape: tuple[int, ...] = (len(rows),)
             if parts.chooses:
                 rows = [pair for row in rows for pair in parts.form.sequences(row)]
-            pairs = (pair_of(row, tokenizer) for row in rows)
-            ready = tokenizer(*map(list, zip(*pairs, strict=True)), **PADDED, return_tensors="np")
-            for name in INPUTS:
-                if name in ready:
-                    values = ready[name]
-                    feed[name + suffix] = (
-                        values.reshape(count, -1, values.shape[1]) if parts.chooses else values
-                    )
+                shape = (*shape, len(rows) // len(side[start : start + BATCH]))
+            ready = padded(tokenizer, rows, "np")
+            feed |= {
+                name + suffix: ready[name].reshape(*shape, -1) for name in INPUTS if name in ready
+            }
         batches.append(feed)
     return batches
 
@@ -183,3 +266,96 @@ def check_onnx(parts: Parts, directory: Path, texts: Texts) -> float:
             f"(difference {difference:.2g}): train with another pooling"
         )
     return difference
+
+
+def quantise(directory: Path) -> None:
+    """Write ``model_int8.onnx``: weights in int8 per channel, activations quantised at run time."""
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    model = onnx.load(directory / FILE)
+    del model.graph.value_info[:]  # the shapes of weights are about to change
+    _split_gemm(model.graph)
+    with quiet(None):  # it warns about a step that is not needed
+        quantize_dynamic(
+            model,
+            directory / INT8_FILE,
+            weight_type=QuantType.QInt8,
+            per_channel=True,
+            extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},  # of nodes that it adds
+        )
+
+
+def _split_gemm(graph: Any) -> None:
+    """Replace Gemm by MatMul and Add, and transpose each weight once.
+
+    onnxruntime's quantiser does the same once per use, so it would transpose the weights of an
+    encoder that reads two texts twice.
+    """
+    from onnx import helper, numpy_helper
+
+    weights = {tensor.name: tensor for tensor in graph.initializer}
+    turned: dict[str, Any] = {}
+    nodes = []
+    for node in graph.node:
+        # as torch.onnx writes a linear layer; alpha and beta, which it leaves out, are 1
+        linear = node.op_type == "Gemm" and [a.name for a in node.attribute if a.i] == ["transB"]
+        if not linear or node.input[1] not in weights:
+            nodes.append(node)
+            continue
+        rows, weight, *bias = node.input
+        name = f"{weight}_transposed"
+        if name not in turned:
+            values = numpy_helper.to_array(weights[weight]).T.copy()
+            turned[name] = numpy_helper.from_array(values, name)
+        product = f"{node.output[0]}_product" if bias else node.output[0]
+        nodes.append(helper.make_node("MatMul", [rows, name], [product], f"{node.name}_MatMul"))
+        if bias:
+            nodes.append(helper.make_node("Add", [product, *bias], node.output, f"{node.name}_Add"))
+    used = {name for node in nodes for name in node.input} | {out.name for out in graph.output}
+    tensors = [tensor for tensor in (*graph.initializer, *turned.values()) if tensor.name in used]
+    for field, values in ((graph.node, nodes), (graph.initializer, tensors)):
+        del field[:]
+        field.extend(values)
+
+
+def compare_int8(parts: Parts, directory: Path, texts: Texts, records: Records | None) -> list[str]:
+    """Run both files on the same rows; return their scores, sizes and speeds in words.
+
+    ``records`` are the saved predictions of labelled dev rows; None for other rows.
+    """
+    inputs = [row[:1] for row in texts] if parts.embeds else list(texts)
+    batches = feeds(parts, saved_tokenizer(directory), inputs)
+    files = [directory / FILE, directory / INT8_FILE]
+    outputs, speeds = [], []
+    for file in files:
+        loaded = session(file)
+        run_session(loaded, batches[:1])
+        began = time.perf_counter()
+        outputs.append(run_session(loaded, batches))
+        speeds.append(len(inputs) / (time.perf_counter() - began))
+    plain, small = (file.stat().st_size / 1e6 for file in files)
+    rows = f"{len(inputs):,} {'dev ' if records else ''}rows"
+    return [
+        f"int8 on {rows}: {_difference(parts, outputs, records)}",
+        f"int8 file: {small:.2f} MB, fp32 {plain:.2f} MB",
+        f"int8 speed: {speeds[1]:.0f} rows/s, fp32 {speeds[0]:.0f} rows/s "
+        f"(x {speeds[1] / speeds[0]:.2f}; {torch.get_num_threads()} CPU threads, no tokenizing)",
+        PADDING,
+    ]
+
+
+def _difference(parts: Parts, outputs: Sequence[np.ndarray], records: Records | None) -> str:
+    """Compare the outputs of fp32 and int8 in words: by the task's metric, if there are labels."""
+    if parts.embeds:
+        return f"lowest cosine to the fp32 embeddings {lowest_cosine(*outputs):.5f}"
+    if records is None:
+        return f"{output_name(parts)} differ by {largest_difference(*outputs):.1e} at most"
+    kind, scores = parts.reader.task_type, []
+    metric = parts.config.tasks[parts.task].metric or kind.selects[0]
+    labels, _, _ = kind.read_records(records)
+    for output in outputs:
+        predicted = (each.numpy() for each in parts.head.predict(torch.from_numpy(output)))
+        scores.append(metrics.compute(kind, (labels, *predicted))[metric])
+    plain, small = scores
+    return f"{metric} {plain:.4f} in fp32, {small:.4f} in int8 ({small - plain:+z.4f})"

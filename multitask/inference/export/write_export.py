@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from multitask.inference.export import hugging_face, int8, onnx, sentences
-from multitask.inference.export.export_parts import PADDED, Parts
+from multitask.inference.export import hugging_face, onnx
+from multitask.inference.export.export_parts import Parts, padded
 from multitask.inference.export.formats import check_ternary
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.reporting.model_card import Exported, card
@@ -55,8 +55,6 @@ class DevRows:
 
 def check_target(directory: Path) -> None:
     """Raise UserError if ``directory`` has content that an export would overwrite."""
-    if directory.resolve() == Path.cwd():
-        raise UserError(f"{directory} is where you are: name a new directory")
     if directory.is_file() or (directory.is_dir() and entries(directory)):
         raise UserError(f"{directory}: something is there already: choose another directory")
 
@@ -143,7 +141,7 @@ def _transformers(
         "",
         f'tokenizer = AutoTokenizer.from_pretrained("{directory}")',
         f'model = {loader}.from_pretrained("{directory}")',
-        f"ready = tokenizer({_example(parts)}, truncation=True, return_tensors='pt')",
+        f"ready = tokenizer({parts.form.example}, truncation=True, return_tensors='pt')",
         f"model(**ready).{output}",
     ]
     note = f"loaded by transformers, {len(texts)} texts: {output} differ by {most:.1e} at most"
@@ -151,9 +149,9 @@ def _transformers(
 
 
 def _sentences(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exported:
-    sentences.export_sentences(parts, scratch)
+    hugging_face.export_sentences(parts, scratch)
     texts = [text for row in rows.checked(parts.max_length) for text in row]
-    lowest = sentences.check_sentences(parts, scratch, texts)
+    lowest = hugging_face.check_sentences(parts, scratch, texts)
     usage = [
         "from sentence_transformers import SentenceTransformer",
         "",
@@ -175,9 +173,9 @@ def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8
     output = onnx.output_name(parts)
     notes = [f"in onnxruntime, {len(texts)} rows: {output} differ by {most:.1e} at most"]
     if with_int8:
-        int8.quantise(scratch)
+        onnx.quantise(scratch)
         measured = rows.spread(MEASURED)
-        notes += int8.compare_int8(parts, scratch, measured.texts, measured.records)
+        notes += onnx.compare_int8(parts, scratch, measured.texts, measured.records)
     shown = "ids[None]" if parts.chooses else "ids"  # one row with its endings
     usage = [
         "import onnxruntime",
@@ -186,7 +184,7 @@ def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8
         f'tokenizer = AutoTokenizer.from_pretrained("{directory}")',
         f'session = onnxruntime.InferenceSession("{directory / onnx.FILE}")',
         "wanted = {given.name for given in session.get_inputs()}",
-        f"ready = tokenizer({_example(parts)}, truncation=True, return_tensors='np')",
+        f"ready = tokenizer({parts.form.example}, truncation=True, return_tensors='np')",
         f"inputs = {{name: {shown} for name, ids in ready.items() if name in wanted}}",
     ]
     for side in range(2, parts.sides + 1):
@@ -209,7 +207,7 @@ def _ternary(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exp
     tokenizer.save_pretrained(scratch)
     texts = [text for row in rows.spread(CHECKED).texts for text in row]
     loaded = load_ternary(scratch)
-    ready = tokenizer(texts, **PADDED, return_tensors="pt")
+    ready = padded(tokenizer, [(text,) for text in texts], "pt")
     ids, mask = ready["input_ids"], ready["attention_mask"]
     with torch.no_grad():
         before, after = (
@@ -232,8 +230,3 @@ def _ternary(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exp
     ]
     what = "The encoder with its ternary weights at two bits each, for use: no master weights."
     return Exported(parts.task, "multitask", "feature-extraction", what, "\n".join(usage), notes)
-
-
-def _example(parts: Parts) -> str:
-    """Return example arguments of the tokenizer for one row."""
-    return parts.form.example

@@ -7,11 +7,12 @@ vectors of length one.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -84,30 +85,24 @@ def read_questions(file: Path, limit: int = PAIRS_LIMIT) -> Questions:
     texts = [columns[name] for name in names]
     by_id = set(ID_COLUMNS) <= set(columns)
     keys = [columns[name] for name in ID_COLUMNS] if by_id else texts
-    corpus: dict[str, int] = {}
-    queries: dict[str, int] = {}
-    documents: list[str] = []
-    asked: list[str] = []
-    gold: list[set[int]] = []
+    corpus: dict[str, str] = {}  # texts by key
+    queries: dict[str, str] = {}
+    duplicates = defaultdict[str, set[str]](set)  # keys of documents by that of the query
     cells = zip(*texts, *keys, columns[LABEL_COLUMN], strict=True)
     for row, (first, second, query, document, value) in enumerate(islice(cells, limit)):
         label = canonical(value)
         if label not in ("0", "1", "true", "false", ""):
             raise UserError(f"{columns.place(row)}: {LABEL_COLUMN} is {value!r}: expected 0 or 1")
-        if not first.strip() or not second.strip():
-            continue
-        if document not in corpus:
-            corpus[document] = len(documents)
-            documents.append(second)
-        if query not in queries:
-            queries[query] = len(asked)
-            asked.append(first)
-            gold.append(set())
-        if label in ("1", "true"):
-            gold[queries[query]].add(corpus[document])
-    if not any(gold):
+        if first.strip() and second.strip():
+            queries.setdefault(query, first)
+            corpus.setdefault(document, second)
+            if label in ("1", "true"):
+                duplicates[query].add(document)
+    if not duplicates:
         raise UserError(f"{file}: no duplicates among the pairs, so nothing to find")
-    return Questions(documents, asked, gold, by_id)
+    place = {key: number for number, key in enumerate(corpus)}
+    gold = [{place[key] for key in duplicates[query]} for query in queries]
+    return Questions([*corpus.values()], [*queries.values()], gold, by_id)
 
 
 def known_pairs(questions: Questions, find: Callable[[Rows], np.ndarray]) -> int:
@@ -159,40 +154,8 @@ def compatible_lists(count: int) -> tuple[int, str | None]:
     return lists, f"{count:,} texts cannot train the paper's {LISTS:,} lists: {lists} instead"
 
 
-class ModeQuality(TypedDict):
-    """The measurements of one index: MRR with its interval over queries, times, bytes."""
-
-    mrr_at_10: float
-    mrr_interval: tuple[float, float]
-    mrr_by_seed: NotRequired[list[float]]
-    recall_at_10: float
-    batch_ms_per_query: float
-    single_ms_median: float
-    single_ms_p95: float
-    index_bytes: int
-
-
-class SearchQuality(TypedDict):
-    """The measurements of ``evaluate``, as keys of search.json."""
-
-    corpus: int
-    queries: int
-    queries_with_gold: int
-    gold_pairs: int
-    queries_in_corpus_verbatim: int
-    keyed_by: str
-    dim: int
-    matrix_bytes: int
-    lists: int
-    probes: int
-    faiss_threads: int
-    encode_and_search_ms: float
-    warning: str | None
-    modes: dict[str, "ModeQuality"]
-
-
-def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> SearchQuality:
-    """Measure exact search and the paper's index on the same vectors, for search.json.
+def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> dict[str, Any]:
+    """Return the keys of search.json: exact search and the paper's index on the same vectors.
 
     Args:
         questions: corpus, queries and gold.
@@ -207,10 +170,11 @@ def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> Searc
     exact.add(corpus)
     indexes = {"exact": exact, "compatible": ivf_index(corpus, lists, PROBES)}
     modes = {name: _measured(index, queries, questions.gold) for name, index in indexes.items()}
-    modes["compatible"]["mrr_by_seed"] = [
-        _mrr(ivf_index(corpus, lists, PROBES, seed), queries, questions.gold)
-        for seed in KMEANS_SEEDS
-    ]
+    by_seed = modes["compatible"]["mrr_by_seed"] = []
+    for seed in KMEANS_SEEDS:
+        index = ivf_index(corpus, lists, PROBES, seed)
+        places = index.search(queries, min(TOP, index.ntotal))[1]
+        by_seed.append(float(reciprocal_ranks(places, questions.gold).mean()))
     began = [time.perf_counter()]
     for text in questions.queries[:SINGLE_ENCODED]:
         nearest(exact, encode([text]), min(TOP, len(corpus)))
@@ -233,12 +197,7 @@ def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> Searc
     }
 
 
-def _mrr(index: Any, queries: np.ndarray, gold: Sequence[set[int]]) -> float:
-    places = index.search(queries, min(TOP, index.ntotal))[1]
-    return float(reciprocal_ranks(places, gold).mean())
-
-
-def _measured(index: Any, queries: np.ndarray, gold: Sequence[set[int]]) -> ModeQuality:
+def _measured(index: Any, queries: np.ndarray, gold: Sequence[set[int]]) -> dict[str, Any]:
     """Measure MRR@10, recall@10, times in ms and the bytes of a FAISS index."""
     top = min(TOP, index.ntotal)
     began = time.perf_counter()

@@ -4,7 +4,6 @@ The page runs no script, and its content security policy allows requests to itse
 """
 
 import logging
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,15 +14,21 @@ from multitask.inference.serve.server import ADDRESS, import_flask
 from multitask.reporting.html_page import fill, stream
 from multitask.tasks.rows import ordinal
 from multitask.utils.errors import UserError
-from multitask.utils.limits import REQUEST_BYTES, TYPED_CHARACTERS
+from multitask.utils.limits import REPORT_BYTES, REQUEST_BYTES, TYPED_CHARACTERS, read_bounded
+from multitask.utils.paths import inside
 
 if TYPE_CHECKING:
     from flask import Flask
 
-POLICY = (
-    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
-    "form-action 'self'; frame-src 'self'; frame-ancestors 'self'"
-)
+# these keep a browser from loading anything else
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
+        "form-action 'self'; frame-src 'self'; frame-ancestors 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
 FAILED = "Something failed here. The terminal where the page was started says what."
 LOGGER = logging.getLogger(__name__)
 NO_REPORT = "The run has no report yet: it is written when the run ends."
@@ -39,15 +44,24 @@ def make_app(served: Served) -> "Flask":
     app.config["MAX_FORM_MEMORY_SIZE"] = REQUEST_BYTES
     app.config["TRUSTED_HOSTS"] = [ADDRESS, "localhost"]  # refuse requests for other host names
 
+    def page(**values: Any) -> str:
+        return fill(**contents(served, **values))
+
     @app.get("/")
     def start() -> str:
-        return page(served)
+        return page()
 
     @app.post("/")
     def reply() -> Any:
         form = flask.request.form
         typed = [form.get(ordinal(number), "") for number in range(served.fields)]
-        return replied(served, typed, form.get("attention", ""))
+        task = form.get("attention", "")
+        filled = {"typed": [text[:TYPED_CHARACTERS] for text in typed], "task": task}
+        try:
+            parts = answered(served, typed, task)
+        except UserError as error:
+            return page(problem=str(error), **filled), 400
+        return flask.Response(stream(**contents(served, **filled, **parts)))
 
     @app.post("/predict")
     def predict() -> Any:
@@ -61,8 +75,11 @@ def make_app(served: Served) -> "Flask":
             return {"error": "the request is nested too deeply"}, 400
 
     @app.get("/report")
-    def show_report() -> Any:
-        return report_of(served)
+    def report() -> Any:
+        try:
+            return flask.Response(report_of(served), mimetype="text/html")
+        except UserError as error:
+            return page(problem=str(error)), 404
 
     @app.errorhandler(SecurityError)
     def foreign(error: SecurityError) -> Any:
@@ -73,64 +90,47 @@ def make_app(served: Served) -> "Flask":
         if flask.request.path == "/predict":
             return {"error": error.description}, error.code
         texts = {404: "There is no such page here.", 413: "That is too much text for the page."}
-        return page(served, problem=texts.get(error.code or 0, f"{error.name}.")), error.code
+        return page(problem=texts.get(error.code or 0, f"{error.name}.")), error.code
 
     @app.errorhandler(Exception)
     def failed(error: Exception) -> Any:
         LOGGER.error("a request failed", exc_info=error)
-        if flask.request.path == "/predict":
-            return {"error": FAILED}, 500
-        return page(served, problem=FAILED), 500
+        return {"error": FAILED} if flask.request.path == "/predict" else page(problem=FAILED), 500
 
-    app.after_request(guarded)
+    @app.after_request
+    def guarded(response: Any) -> Any:
+        response.headers.update(HEADERS)
+        return response
+
     return app
 
 
-def has_report(served: Served) -> bool:
-    """Return True if there is something at the report's name."""
-    return os.path.lexists(served.run.files.html_page)
-
-
-def report_of(served: Served) -> Any:
-    """Return the report, or say why there is none: such as a link that leaves the run."""
+def report_of(served: Served) -> bytes:
+    """Read report.html. Raises UserError if it leads out of the run, is too large or no file."""
+    file = served.run.files.html_page
     try:
-        if not has_report(served):
-            raise UserError(NO_REPORT)
-        return import_flask().Response(responses.report(served), mimetype="text/html")
-    except (UserError, OSError) as error:
-        return page(served, problem=str(error)), 404
+        return read_bounded(inside(file, served.run.directory), REPORT_BYTES)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        raise UserError(NO_REPORT if missing else str(error)) from error
 
 
-def guarded(response: Any) -> Any:
-    """Return a response with the headers that keep a browser from loading anything else."""
-    response.headers["Content-Security-Policy"] = POLICY
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Referrer-Policy"] = "no-referrer"
-    return response
-
-
-def replied(served: Served, texts: Sequence[str], task: str) -> Any:
-    """Reply to typed texts, of which only the first ones may be filled in.
+def answered(served: Served, typed: Sequence[str], task: str) -> dict[str, Any]:
+    """Return the texts, and functions that make the parts of the page.
 
     The page is sent while it is made: first the form, then the answers, the pictures and the
-    nearest texts.
+    nearest texts. Raises UserError for texts or a task that cannot be answered.
     """
-    flask = import_flask()
-    typed = {"typed": [text[:TYPED_CHARACTERS] for text in texts], "task": task}
-    try:
-        texts = responses.read_texts(served, texts)
-        choices = responses.attention_tasks(served)
-        if task and task not in choices:
-            raise UserError("There is no such task to draw the attention of.")
-    except UserError as error:
-        return page(served, problem=str(error), **typed), 400
-    values = {
+    texts = responses.read_texts(served, typed)
+    choices = responses.attention_tasks(served)
+    if task and task not in choices:
+        raise UserError("There is no such task to draw the attention of.")
+    return {
         "texts": texts,
         "answer": partial(tried, responses.answer, served, texts=texts),
         "pictures": partial(tried, responses.attention, served, task or choices[0], texts),
         "neighbours": partial(tried, responses.neighbours, served),
     }
-    return flask.Response(stream(**contents(served, **typed, **values)))
 
 
 def tried(
@@ -151,16 +151,9 @@ def tried(
         return None, FAILED
 
 
-def page(served: Served, **values: Any) -> str:
-    """Write a page without answers; ``values`` fill the fields that are empty at first."""
-    return fill(**contents(served, **values))
-
-
 def contents(served: Served, **values: Any) -> dict[str, Any]:
-    """Return the template of the page and its values."""
+    """Return the template of the page and its values; ``values`` are those that are not usual."""
     run = served.run
-    names = [ordinal(number) for number in range(served.fields)]
-    usual = {"task": "", "problem": "", "texts": (), "typed": [""] * served.fields, "names": names}
     return {
         "template": "serve.html.j2",
         "page": {
@@ -173,7 +166,11 @@ def contents(served: Served, **values: Any) -> dict[str, Any]:
         "choices": responses.attention_tasks(served),
         "examples": served.examples,
         "limit": TYPED_CHARACTERS,
-        "has_report": has_report(served),
-        **usual,
+        "has_report": run.files.html_page.is_file(),
+        "names": [ordinal(number) for number in range(served.fields)],
+        "typed": [""] * served.fields,
+        "task": "",
+        "problem": "",
+        "texts": (),
         **values,
     }

@@ -1,9 +1,7 @@
 """Answer a request: the predictions of a loaded run for the texts of a row."""
 
-# Long: all answers of the page share the loaded run
-
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,11 +19,10 @@ from multitask.inference.search.text_index import TextIndex, check_origin, open_
 from multitask.inference.similarity import cosines
 from multitask.reporting.figures.maps import draw_mean
 from multitask.reporting.figures.style import save_figure
-from multitask.store.run_directory import RunDirectory
-from multitask.tasks.base import NoLabels, Record
+from multitask.tasks.base import Answer, NoLabels, Record
 from multitask.tasks.rows import ordinal
 from multitask.utils.errors import UserError
-from multitask.utils.limits import JSON_BYTES, REPORT_BYTES, TYPED_CHARACTERS, read_bounded
+from multitask.utils.limits import JSON_BYTES, TYPED_CHARACTERS
 from multitask.utils.paths import inside
 
 # characters of an indexed text on the page
@@ -80,89 +77,10 @@ class Served:
         return input_of(self.run.config.tasks[task])
 
 
-@dataclass(frozen=True)
-class Share:
-    """A class in a prediction.
-
-    Attributes:
-        name: the class.
-        probability: its probability.
-        chosen: True if it is predicted.
-    """
-
-    name: str
-    probability: float
-    chosen: bool
-
-
-@dataclass(frozen=True)
-class Result:
-    """A prediction.
-
-    Attributes:
-        of: the text it is about, if there are several.
-        prediction: the prediction in words.
-        shares: the probabilities of classes.
-        number: a predicted number.
-        low: the lower end of its scale.
-        high: the upper end of its scale.
-        notes: remarks for the reader.
-    """
+class Result(Answer):
+    """An answer for the page; ``of`` names the text it is about, if there are several."""
 
     of: str
-    prediction: str
-    shares: Sequence[Share] = ()
-    number: float | None = None
-    low: float = 0.0
-    high: float = 1.0
-    notes: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class TaskAnswer:
-    """The predictions of one task.
-
-    Attributes:
-        task: the task.
-        about: what it reads and predicts.
-        results: its predictions; empty if it cannot answer.
-        message: why it cannot answer.
-    """
-
-    task: str
-    about: str
-    results: Sequence[Result] = ()
-    message: str = ""
-
-
-@dataclass(frozen=True)
-class Neighbour:
-    """A text of the index that is near to a query.
-
-    Attributes:
-        text: the text, shortened.
-        line: its line in the indexed file.
-        cosine: its cosine with the query.
-    """
-
-    text: str
-    line: int
-    cosine: float
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture on the page.
-
-    Attributes:
-        png: the picture.
-        alt: its alternative text.
-        note: a remark for the reader.
-    """
-
-    png: bytes
-    alt: str
-    note: str = ""
 
 
 def open_run(run_dir: Path, index_dir: Path | None) -> Served:
@@ -204,7 +122,9 @@ def _is_shown(run: TrainedRun, task: str) -> bool:
 def warm(served: Served) -> None:
     """Answer once, so that the first request need not load what only answers need."""
     texts = ["warm", "up"]
-    answers(served, texts)
+    for task in served.tasks:
+        with suppress(UserError):
+            answer(served, task, texts)
     with suppress(UserError):
         attention(served, attention_tasks(served)[0], texts)
 
@@ -215,29 +135,16 @@ def examples(served: Served) -> list[tuple[str, ...]]:
     There are fewer if the run has no saved dev predictions, or damaged ones.
     """
     found: dict[int, tuple[str, ...]] = {}
+    damaged = (OSError, UserError, ValueError, KeyError, TypeError, RecursionError)
     for task in served.tasks:
         needs, form = served.needs(task), served.input(task)
-        if needs in found or not served.run.files.predictions_of(task, "dev").is_file():
-            continue
-        with suppress(UserError, ValueError, KeyError, TypeError, RecursionError):
-            rows = _first_texts(served.run.files.predictions_of(task, "dev"))
-            typed = (form.typed(row)[:needs] for row in rows)
-            fit = (t for t in typed if t[0].strip() and max(map(len, t)) <= TYPED_CHARACTERS)
-            if example := next(fit, None):
-                found[needs] = (*example, *[""] * (served.fields - needs))
+        with suppress(*damaged), served.run.files.predictions_of(task, "dev").open("rb") as lines:
+            for line in islice(iter(partial(lines.readline, JSON_BYTES), b""), FIRST_ROWS):
+                texts = form.typed(json.loads(line)["texts"])[:needs]
+                if texts[0].strip() and max(map(len, texts)) <= TYPED_CHARACTERS:
+                    found.setdefault(needs, (*texts, *[""] * (served.fields - needs)))
+                    break
     return list(found.values())
-
-
-def _first_texts(file: Path) -> Iterator[Sequence[str]]:
-    """Yield the texts of the first rows of a prediction file, whatever its size."""
-    with file.open("rb") as lines:
-        for line in islice(iter(partial(lines.readline, JSON_BYTES), b""), FIRST_ROWS):
-            yield json.loads(line)["texts"]
-
-
-def report(served: Served) -> bytes:
-    """Read report.html. Raises UserError if it leads out of the run, is too large or no file."""
-    return read_bounded(inside(served.run.files.html_page, served.run.directory), REPORT_BYTES)
 
 
 def predictions(served: Served, request: Any) -> list[Record]:
@@ -245,21 +152,18 @@ def predictions(served: Served, request: Any) -> list[Record]:
 
     Raises UserError for another form, a text that is too long, and what ``predict`` refuses.
     """
-    form = '{"task": "NAME", "texts": ["...", ...]}, with a list for a row of several texts'
-    if not (isinstance(request, dict) and {*request} == {"task", "texts"}):
+    keys = {*request} if isinstance(request, dict) else set()
+    if keys != {"task", "texts"} or not isinstance(request["texts"], list):
+        form = '{"task": "NAME", "texts": ["...", ...]}, with a list for a row of several texts'
         raise UserError(f"expected {form}")
-    task, texts = request["task"], request["texts"]
-    if task not in served.tasks:
+    if request["task"] not in served.tasks:
         raise UserError(f"task: expected one of {', '.join(served.tasks)}")
-    if not isinstance(texts, list):
-        raise UserError(f"texts: expected a list: {form}")
-    for text in texts:
-        for part in text if isinstance(text, list) else [text]:
-            if isinstance(part, str) and len(part) > TYPED_CHARACTERS:
-                message = f"a text has {len(part):,} characters, more than {TYPED_CHARACTERS:,}"
-                raise UserError(f"texts: {message}: shorten it")
-    rows = [tuple(text) if isinstance(text, list) else text for text in texts]
-    return served.run.predict(task, rows)
+    rows = [tuple(text) if isinstance(text, list) else text for text in request["texts"]]
+    for text in (text for row in rows for text in (row if isinstance(row, tuple) else [row])):
+        if isinstance(text, str) and len(text) > TYPED_CHARACTERS:
+            message = f"a text has {len(text):,} characters, more than {TYPED_CHARACTERS:,}"
+            raise UserError(f"texts: {message}: shorten it")
+    return served.run.predict(request["task"], rows)
 
 
 def read_texts(served: Served, typed: Sequence[str]) -> list[str]:
@@ -267,22 +171,19 @@ def read_texts(served: Served, typed: Sequence[str]) -> list[str]:
 
     A browser ends lines with CR LF, which becomes LF.
     """
-    texts = [text.replace("\r\n", "\n") for text in typed]
+    texts = [text.replace("\r\n", "\n") for text in typed][: served.fields]
+    while texts and not texts[-1].strip():
+        texts.pop()
+    if not texts:
+        raise UserError("There is no text yet.")
     for number, text in enumerate(texts):
+        if not text.strip():
+            raise UserError(f"The {ordinal(number)} text is empty.")
         if len(text) > TYPED_CHARACTERS:
             raise UserError(
                 f"The {ordinal(number)} text has {len(text):,} characters; the page takes "
                 f"{TYPED_CHARACTERS:,}: shorten it."
             )
-    if not any(text.strip() for text in texts):
-        raise UserError("There is no text yet.")
-    if texts[0].strip():
-        texts = texts[: served.fields]
-    while not texts[-1].strip():
-        texts.pop()
-    empty = [number for number, text in enumerate(texts) if not text.strip()]
-    if empty:
-        raise UserError(f"The {ordinal(empty[0])} text is empty.")
     if len(texts) < served.fewest:
         needs = f"every task of this run reads at least {served.fewest}"
         raise UserError(f"The {ordinal(len(texts))} text is empty, and {needs}.")
@@ -293,32 +194,23 @@ def about(served: Served, task: str) -> str:
     """Say what a task reads and predicts, such as ``one text → 5 classes``."""
     reader = served.run.readers[task]
     names, low, high = " or ".join(reader.names), reader.low, reader.high
-    kind = reader.task_type
-    gives = kind.gives.format(count=len(reader.names), names=names, low=low, high=high)
+    gives = reader.task_type.gives.format(count=len(reader.names), names=names, low=low, high=high)
     read = "one text or two" if served.compares(task) else served.input(task).reads
     return f"{read} → {gives}"
 
 
-def answers(served: Served, texts: Sequence[str]) -> list[TaskAnswer]:
-    """Return each task's answer; a task that needs another text asks for it."""
-    return [answer(served, task, texts) for task in served.tasks]
-
-
-def answer(served: Served, task: str, texts: Sequence[str]) -> TaskAnswer:
-    """Return a task's answer; it asks for another text if the task needs one."""
-    what, needs = about(served, task), served.needs(task)
+def answer(served: Served, task: str, texts: Sequence[str]) -> list[Result]:
+    """Return a task's answers. Raises UserError if the task needs another text."""
+    needs = served.needs(task)
     if len(texts) < needs:
-        return TaskAnswer(task, what, message=f"Needs a {ordinal(len(texts))} text.")
-    try:
-        if served.compares(task):
-            return TaskAnswer(task, what, *_compared(served, task, texts[:2]))
-        if needs > 1:
-            return TaskAnswer(task, what, [_predicted(served, task, texts[:needs], "")])
-        names = [f"{ordinal(n).capitalize()} text" for n in range(len(texts))]
-        pairs = zip(texts, names if len(texts) > 1 else [""], strict=True)
-        return TaskAnswer(task, what, [_predicted(served, task, [t], name) for t, name in pairs])
-    except UserError as error:
-        return TaskAnswer(task, what, message=str(error))
+        raise UserError(f"Needs a {ordinal(len(texts))} text.")
+    if served.compares(task):
+        return [_compared(served, task, texts[:2])]
+    if needs > 1:
+        return [_predicted(served, task, texts[:needs], "")]
+    names = [f"{ordinal(n).capitalize()} text" for n in range(len(texts))]
+    pairs = zip(texts, names if len(texts) > 1 else [""], strict=True)
+    return [_predicted(served, task, [text], name) for text, name in pairs]
 
 
 def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Result:
@@ -327,30 +219,23 @@ def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Resu
     (record,) = served.run.predict(task, [row[0] if len(row) == 1 else row])
     words = reader.task_type.answer(record, reader)
     notes = [*cut(served, task, row), *words.get("notes", ())]
-    shares = [Share(*share) for share in words.get("shares", ())]
+    shares = words.get("shares", ())
     if len(shares) > MOST_CLASSES:
         notes.append(f"The {MOST_CLASSES} likeliest of {len(shares)} classes.")
-        shares = sorted(shares, key=lambda share: -share.probability)[:MOST_CLASSES]
-    return Result(
-        of,
-        words["prediction"],
-        shares,
-        number=words.get("number"),
-        low=words.get("low", 0.0),
-        high=words.get("high", 1.0),
-        notes=notes,
-    )
+        shares = sorted(shares, key=lambda share: -share[1])[:MOST_CLASSES]
+    return {**words, "of": of, "shares": shares, "notes": notes}
 
 
-def _compared(served: Served, task: str, texts: Sequence[str]) -> tuple[list[Result], str]:
-    """Return the cosine of two texts' vectors, or a message if there is only one text."""
+def _compared(served: Served, task: str, texts: Sequence[str]) -> Result:
+    """Return the cosine of two texts' vectors. Raises UserError if there is only one text."""
     vectors = served.run.encode(texts, task)
     if len(texts) < 2:
         width = vectors.shape[1]
-        return [], f"A vector of {width} numbers; with a second text, the cosine of the two."
+        raise UserError(f"A vector of {width} numbers; with a second text, the cosine of the two.")
     cosine = float(cosines(vectors[:1], vectors[1:])[0])
     notes = ["Cosine of the two vectors.", *cut(served, task, texts)]
-    return [Result("", f"{cosine:.3f}", (), cosine, -1.0, 1.0, notes)], ""
+    words = f"{cosine:.3f}"
+    return Result(of="", prediction=words, number=cosine, low=-1.0, high=1.0, notes=notes)
 
 
 def cut(served: Served, task: str, texts: Sequence[str]) -> list[str]:
@@ -372,10 +257,11 @@ def attention_tasks(served: Served) -> list[str]:
     return list(first_tasks.values())
 
 
-def attention(served: Served, task: str, texts: Sequence[str]) -> list[Picture]:
+def attention(served: Served, task: str, texts: Sequence[str]) -> list[tuple[bytes, str, str]]:
     """Draw what [CLS] attends to in each text, or in those that the task reads together.
 
-    Raises UserError if the encoder does not give its weights, a text is too long or missing.
+    Returns pictures, each with its alternative text and a remark. Raises UserError if the encoder
+    does not give its weights, a text is too long or missing.
     """
     form = served.input(task)
     if form.joins:
@@ -391,24 +277,24 @@ def attention(served: Served, task: str, texts: Sequence[str]) -> list[Picture]:
         save_figure(draw_mean(weights, f"{served.run.directory.name}, task {task}"), png)
         shown = " and ".join(f"“{shortened(text, 80)}”" for text in read)
         note = "The picture shows the complete text." if cut(served, task, read) else ""
-        pictures.append(Picture(png.getvalue(), f"What [CLS] attends to in {shown}", note))
+        pictures.append((png.getvalue(), f"What [CLS] attends to in {shown}", note))
     return pictures
 
 
-def neighbours(served: Served, text: str) -> list[Neighbour]:
-    """Find the nearest texts of the index, the nearest first; in fp32 as in `search`."""
+def neighbours(served: Served, text: str) -> list[tuple[float, int, str]]:
+    """Find the nearest texts of the index: their cosines, lines and beginnings, nearest first."""
     index, vectors = served.index, served.vectors
     if index is None or vectors is None:
         return []
     model = vectors.scorer.model
-    usual, model.autocast = model.autocast, None
+    usual, model.autocast = model.autocast, None  # fp32, as in `search`
     try:
         query = vectors.encode([text])
     finally:
         model.autocast = usual
     scores, places = index.search(query, min(NEIGHBOURS, len(index.texts)))
     return [
-        Neighbour(shortened(index.texts[place]), index.lines[place], float(score))
+        (float(score), index.lines[place], shortened(index.texts[place]))
         for score, place in zip(scores[0], places[0], strict=True)
         if place >= 0
     ]

@@ -1,17 +1,23 @@
 """Run the commands as processes of this machine."""
 
+import ctypes
 import os
-import shutil
+import shlex
+import signal
+import socket
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import ClassVar
 
 from multitask.sweep.engines.base import Job, Settings, threads
-from multitask.sweep.engines.process import starter
 from multitask.utils.errors import UserError
 
 DEVICES = "CUDA_VISIBLE_DEVICES"
+PR_SET_PDEATHSIG = 1
 
 
 class Local:
@@ -41,7 +47,11 @@ class Local:
     def submit(self, jobs: Sequence[Job]) -> None:
         start = starter()
         for job in jobs:
-            variables = {**self._variables, **job.environment, **self._deal(job.name)}
+            variables = {**self._variables, **job.environment}
+            if self._devices:
+                taken = list(self._device_of.values())
+                self._device_of[job.name] = min(self._devices, key=taken.count)
+                variables[DEVICES] = self._device_of[job.name]
             process = start(job.command, str(job.log), variables, str(Path.cwd()))
             self._processes[job.name] = process
 
@@ -65,21 +75,10 @@ class Local:
             process.kill()
             process.wait()
 
-    def _deal(self, name: str) -> dict[str, str]:
-        """Give a command the device that the fewest others have."""
-        if not self._devices:
-            return {}
-        taken = list(self._device_of.values())
-        self._device_of[name] = min(self._devices, key=taken.count)
-        return {DEVICES: self._device_of[name]}
-
 
 def gpus() -> list[str]:
     """Return the ids of this machine's NVIDIA GPUs; none where there is no NVIDIA tool to ask."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return []
-    command = [tool, "--query-gpu=uuid", "--format=csv,noheader"]
+    command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError):
@@ -89,9 +88,48 @@ def gpus() -> list[str]:
 
 def visible_devices(value: str) -> list[str]:
     """Return the devices of ``CUDA_VISIBLE_DEVICES``; CUDA ignores what follows a negative one."""
-    devices = []
-    for device in value.split(","):
-        if not device.strip() or device.strip().startswith("-"):
-            break
-        devices.append(device.strip())
-    return devices
+    devices = [device.strip() for device in value.split(",")]
+    return list(takewhile(lambda device: device and not device.startswith("-"), devices))
+
+
+def starter() -> "Callable[[Sequence[str], str, Mapping[str, str], str], subprocess.Popen[bytes]]":
+    """Return the function that starts a command.
+
+    It is nested, and needs only the standard library: Ray sends it to its workers by value, so they
+    need not import ``multitask``.
+    """
+    death_signal = PR_SET_PDEATHSIG
+
+    def start(
+        command: Sequence[str], log: str, variables: Mapping[str, str], directory: str
+    ) -> "subprocess.Popen[bytes]":
+        """Start a command in a directory, with these variables, and append its output to the log.
+
+        On Linux it gets SIGTERM, on which a run saves its state, when the calling thread dies.
+        """
+        libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+        parent = os.getpid()
+
+        def die_with_parent() -> None:
+            if libc is not None:
+                libc.prctl(death_signal, signal.SIGTERM)
+                if os.getppid() != parent:
+                    os._exit(1)
+
+        when = datetime.now().astimezone().isoformat(timespec="seconds")
+        line = f"# start {when} on {socket.gethostname()}: {shlex.join(command)}\n"
+        handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        with os.fdopen(handle, "ab", buffering=0) as output:
+            output.write(line.encode(errors="surrogateescape"))  # a path may not be UTF-8
+            return subprocess.Popen(
+                command,
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **variables},
+                start_new_session=True,  # Ctrl-C reaches it through the engine alone
+                preexec_fn=die_with_parent,
+            )
+
+    return start

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from multitask.store.files import ENDING, SCRATCH
 from multitask.sweep.engines.base import Job, Settings, cores
-from multitask.sweep.engines.process import starter
+from multitask.sweep.engines.local import starter
 from multitask.utils.errors import UserError, reason_of, warn
 from multitask.utils.optional import optional
 

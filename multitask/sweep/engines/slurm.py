@@ -23,12 +23,12 @@ from multitask.sweep.engines.slurm_array import (
     UNSEEN,
     Task,
     ask,
-    saved_tasks,
+    number_of,
     submit_array,
+    tasks_of,
 )
 from multitask.sweep.progress_bars import say
 from multitask.utils.errors import TryAgain, UserError, one_line
-from multitask.utils.limits import JSON_BYTES, read_bounded
 
 POLL = 5.0  # seconds between two questions to SLURM
 LATE = 60.0  # seconds until NFS shows a file that another machine has written
@@ -39,11 +39,8 @@ TAKEN = {
     "array": "give the number of runs at once with --jobs",
     "clusters": "set the variable SLURM_CLUSTERS, which all commands of SLURM read",
     "cpus-per-task": "give it with --cpus-per-run",
-    "open-mode": "leave it out",
-    "output": "leave it out",
-    "test-only": "leave it out",
     "wait": "leave it out: the sweep waits, unless you give --detach",
-    "wrap": "leave it out",
+    **dict.fromkeys(("open-mode", "output", "test-only", "wrap"), "leave it out"),
 }
 SIGNAL = re.compile(r"(?:R:)?(?:SIG)?(?:TERM|INT|15|2)(?:@(\d+))?", re.IGNORECASE)
 # what a run ends with when SLURM asks for it: its state is saved, or it had none yet
@@ -94,11 +91,22 @@ class Slurm:
 
     def submit(self, jobs: Sequence[Job]) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        lock = self._directory / OWNER_LOCK
-        with owned(lock, "submits to SLURM", waiting=_say_waiting):
+
+        def say_waiting(name: str) -> None:
+            say(f"another process submits to SLURM ({name}): waiting for it")
+
+        with owned(self._directory / OWNER_LOCK, "submits to SLURM", waiting=say_waiting):
             self.attach(jobs)  # another sweep may have submitted them since
             new = [job for job in jobs if job.name not in self._tasks]
-            self._submit(new)
+            most, after = largest_array(), ""
+            for start in range(0, len(new), most):
+                part = new[start : start + most]
+                tasks = submit_array(
+                    part, self._directory, self._settings, setup=self._setup, after=after
+                )
+                self._tasks |= tasks
+                if self._settings.jobs:  # one array after the other
+                    after = f"afterany:{tasks[part[0].name].id.partition('_')[0]}"
         for job in jobs:
             self._missed.pop(job.name, None)
             self._cancelled.discard(job.name)
@@ -151,7 +159,8 @@ class Slurm:
         if waits and not first:
             return None
         task = self._tasks[name]
-        record = record_of(task)
+        said = ask("scontrol", "--oneliner", "show", "job", task.id).stdout
+        record = dict(word.split("=", 1) for word in said.split() if "=" in word)
         state, node = record.get("JobState", "lost"), record.get("NodeList", "an unknown node")
         if record.get("ExitCode") in (f"{UNSEEN}:0", NO_LOG):
             raise UserError(
@@ -165,18 +174,6 @@ class Slurm:
             return None
         say(f"{name}: SLURM's job {task.id} is {state} on {node}; {task.file.with_suffix('.log')}")
         return -signal.SIGKILL
-
-    def _submit(self, jobs: Sequence[Job]) -> None:
-        """Submit jobs in as many arrays as SLURM needs; with ``jobs`` one array after the other."""
-        most, after = largest_array(), ""
-        for start in range(0, len(jobs), most):
-            part = jobs[start : start + most]
-            tasks = submit_array(
-                part, self._directory, self._settings, setup=self._setup, after=after
-            )
-            self._tasks |= tasks
-            if self._settings.jobs:
-                after = f"afterany:{tasks[part[0].name].id.partition('_')[0]}"
 
     def _say_why(self, queued: Mapping[str, str]) -> None:
         """Say once a minute why runs wait, but for the limit that the user has set."""
@@ -249,7 +246,7 @@ def read_setup(file: str | os.PathLike[str] | None) -> str:
     if file is None:
         return ""
     try:
-        content = read_bounded(Path(file), JSON_BYTES).replace(b"\r\n", b"\n")
+        content = Path(file).read_bytes().replace(b"\r\n", b"\n")
     except OSError as error:
         raise UserError(f"--slurm-setup {file}: {error.strerror}") from None
     lines = content.decode("utf-8", "surrogateescape")
@@ -269,19 +266,16 @@ def largest_array() -> int:
     return min((int(size or tasks) for size, tasks in limits), default=sys.maxsize) or 1
 
 
-def record_of(task: Task) -> dict[str, str]:
-    """Return what SLURM knows of a task, such as ``JobState``; nothing if it has forgotten it."""
-    said = ask("scontrol", "--oneliner", "show", "job", task.id).stdout
-    return dict(word.split("=", 1) for word in said.split() if "=" in word)
-
-
 def left_in_queue(directory: Path) -> dict[str, Task]:
     """Return the tasks of earlier starts that run or wait, by name.
 
     Raises UserError if SLURM does not answer.
     """
     saved = [
-        (name, task) for name, task in saved_tasks(directory) if task.code() in (None, *STOPPED)
+        (name, task)
+        for array in sorted(directory.glob("*"), key=number_of)  # the newest last
+        for name, task in tasks_of(array)
+        if task.code() in (None, *STOPPED)
     ]
     queued = in_queue() if saved else {}
     return {name: task for name, task in saved if task.id in queued}
@@ -315,7 +309,3 @@ def in_queue() -> dict[str, str]:
         task, state, reason = (*line.strip().split("|", 2), "", "")[:3]
         tasks[task] = reason if state == "PENDING" else ""
     return tasks
-
-
-def _say_waiting(name: str) -> None:
-    say(f"another process submits to SLURM ({name}): waiting for it")

@@ -17,7 +17,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +127,8 @@ def submit_array(
     Raises:
         UserError: SLURM refuses it.
     """
-    directory = new_directory(parent)
+    directory = parent / str(1 + max(map(number_of, parent.iterdir()), default=0))
+    directory.mkdir()
     saved = [{"name": job.name, "command": job.command} for job in jobs]
     write_json(directory / "jobs.json", saved)
     script = directory / "script.sh"
@@ -136,17 +137,6 @@ def submit_array(
     script.write_text(text, encoding="utf-8", errors="surrogateescape")
     sbatch([*command, str(script)], directory / "id")
     return dict(tasks_of(directory))
-
-
-def new_directory(parent: Path) -> Path:
-    """Make the directory of the next array."""
-    number = 1 + max(map(number_of, parent.iterdir()), default=0)
-    while True:
-        directory = parent / str(number)
-        with suppress(FileExistsError):  # a sweep of another machine was faster
-            directory.mkdir()
-            return directory
-        number += 1
 
 
 def options_of(directory: Path, count: int, settings: Settings, after: str) -> list[str]:
@@ -174,6 +164,11 @@ def script_of(
     jobs: Sequence[Job], directory: Path, settings: Settings, *, command: Sequence[str], setup: str
 ) -> str:
     """Return the batch script of a job array: task N runs ``jobs[N]``."""
+    cases = []
+    for number, job in enumerate(jobs):
+        exports = [f"  export {name}={shlex.quote(text)}" for name, text in job.environment.items()]
+        places = shlex.join([str(job.directory.absolute()), str(job.log.absolute())])
+        cases += [f"{number})", *exports, f"  run {places} {shlex.join(job.command)}", "  ;;"]
     return SCRIPT.format(
         sbatch=one_line(shlex.join(command)),
         codes=shlex.quote(str(directory)),
@@ -181,16 +176,8 @@ def script_of(
         unseen=UNSEEN,
         inner=shlex.quote(f'exec >>"$1" 2>&1\nshift\n{setup}\nexec "$@"'),
         threads=settings.cpus or '"${OMP_NUM_THREADS:-1}"',
-        cases="\n".join(case_of(number, job) for number, job in enumerate(jobs)),
+        cases="\n".join(cases),
     )
-
-
-def case_of(number: int, job: Job) -> str:
-    """Return the lines of the script that run a job."""
-    variables = [f"export {name}={shlex.quote(text)}" for name, text in job.environment.items()]
-    places = shlex.join([str(job.directory.absolute()), str(job.log.absolute())])
-    command = f"run {places} {shlex.join(job.command)}"
-    return "\n".join([f"{number})", *(f"  {line}" for line in (*variables, command)), "  ;;"])
 
 
 def sbatch(command: Sequence[str], file: Path) -> None:
@@ -227,12 +214,6 @@ def job_id(output: str) -> str | None:
     """Return the job id in what ``sbatch`` said, among lines of a site's banner; None without."""
     matches = [ID.fullmatch(line.strip()) for line in output.splitlines()]
     return next((match[1] for match in reversed(matches) if match), None)
-
-
-def saved_tasks(directory: Path) -> Iterator[tuple[str, Task]]:
-    """Yield the tasks that were submitted, with their names; the newest last."""
-    for array in sorted(directory.glob("*"), key=number_of):
-        yield from tasks_of(array)
 
 
 def tasks_of(array: Path) -> list[tuple[str, Task]]:

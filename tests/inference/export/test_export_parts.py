@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-import torch
 
 from multitask import load
-from multitask.inference.export.export_parts import Parts, largest_difference, plain_encoder
+from multitask.inference.export.export_parts import Parts, largest_difference
 from tests.support.exports import PAIRS, TEXTS
 
 
@@ -50,19 +49,6 @@ def test_the_saved_tokenizer_cuts_at_the_tasks_length_and_bakes_in_nothing(run_d
     assert made.model_max_length == 40
     assert made.backend_tokenizer.truncation is None and made.backend_tokenizer.padding is None
     assert run.tokenizer.backend_tokenizer.truncation is not None  # the run's own stays
-
-
-def test_the_plain_encoder_is_the_runs_without_its_tanh_pooler(run_dir):
-    parts, _ = parts_of(run_dir, "sst")
-    model = plain_encoder(parts.encoder)
-    assert not model.training and getattr(model, "pooler", None) is None
-    ids = torch.randint(5, 40, (2, 6), generator=torch.Generator().manual_seed(0))
-    mask = torch.ones_like(ids)
-    last = parts.encoder.num_layers
-    ours = parts.encoder.encode(parts.encoder.embed(ids, 0 * ids, mask), mask, (last,))[last]
-    with torch.no_grad():
-        result = model(input_ids=ids, attention_mask=mask).last_hidden_state
-        torch.testing.assert_close(result, ours, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from multitask import load
-from multitask.inference.export.onnx_module import PlainTask
+from multitask.inference.export.onnx import PlainTask
 from multitask.inference.export.write_export import TEXTS as EXAMPLES
 from multitask.models.encoders.bert_weights import encoder_from_pretrained
 from multitask.models.poolers.mean import MeanPooler

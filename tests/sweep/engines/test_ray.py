@@ -85,14 +85,20 @@ def test_a_new_ray_starts_although_there_is_a_cluster(grid, monkeypatch):
     assert process.returncode == 0, said
 
 
-@with_marks
-def test_a_run_of_a_lost_worker_saves_and_is_submitted_again(grid, monkeypatch):
+def holding(grid: Path, monkeypatch) -> tuple[subprocess.Popen[str], Path, int]:
+    """A sweep whose first run does not end while the file is there, and the run's process."""
     hold = grid.with_name("hold")
     hold.touch()
     monkeypatch.setenv("FAKE_HOLD", str(hold))
     process = background(grid, "--engine", "ray")
     until(lambda: Path("runs/g/cells/a/seed-1/metrics.jsonl").exists())
     (run,) = processes_of("a", 1)
+    return process, hold, run
+
+
+@with_marks
+def test_a_run_of_a_lost_worker_saves_and_is_submitted_again(grid, monkeypatch):
+    process, hold, run = holding(grid, monkeypatch)
     os.kill(parent(run), signal.SIGKILL)
     until(lambda: "saved\n" in log_of("a", 1) and not alive(run))
     hold.unlink()
@@ -181,12 +187,7 @@ def test_a_lost_job_is_a_start_if_there_is_a_node(node, tmp_path):
 
 @with_marks
 def test_runs_of_a_lost_raylet_go_on_without_using_up_their_starts(grid, monkeypatch):
-    hold = grid.with_name("hold")
-    hold.touch()
-    monkeypatch.setenv("FAKE_HOLD", str(hold))
-    process = background(grid, "--engine", "ray")
-    until(lambda: Path("runs/g/cells/a/seed-1/metrics.jsonl").exists())
-    (run,) = processes_of("a", 1)
+    process, hold, run = holding(grid, monkeypatch)
     os.kill(parent(parent(run)), signal.SIGKILL)
     hold.unlink()
     said, _ = process.communicate(timeout=300)

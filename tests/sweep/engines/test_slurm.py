@@ -387,9 +387,29 @@ def test_a_preempted_task_is_pending_and_not_lost(jobs, programs):
 
 
 @pytest.mark.parametrize("name", ["a\\b", "a\nb"])
-def test_a_path_that_slurm_would_change_is_refused(name, jobs, programs, tmp_path):
+def test_a_path_that_slurm_would_change_is_refused(name, programs, tmp_path):
     with pytest.raises(UserError, match="give another --output DIR"):
         Slurm(Settings(tmp_path / name))
+
+
+REFUSED = [
+    ({"time": "1"}, "time="),
+    ({"time": "0:15:00", "signal": "TERM@900"}, "time="),
+    ({"time": "1", "signal": "15"}, "time="),
+    *(({"signal": signal}, "signal=") for signal in ("B:TERM@60", "USR1@60", "TERM@x")),
+    *(({option: "1"}, f"{option}: ") for option in slurm.TAKEN),
+]
+
+
+@pytest.mark.parametrize(("options", "key"), REFUSED)
+def test_options_with_which_no_run_could_save_are_refused(options, key, jobs, programs):
+    with pytest.raises(UserError, match=f"^--slurm {key}"):
+        engine_of(jobs, slurm=options)
+
+
+def test_a_time_limit_beyond_the_signals_lead_is_taken(jobs, programs):
+    engine_of(jobs, slurm={"time": "2:01"})
+    engine_of(jobs, slurm={"time": "2:01", "signal": "TERM@30"})
 
 
 @pytest.mark.parametrize(
@@ -408,20 +428,6 @@ def test_a_path_that_slurm_would_change_is_refused(name, jobs, programs, tmp_pat
 )
 def test_the_time_limits_of_slurm(limit, seconds):
     assert seconds_of(limit) == seconds
-
-
-@pytest.mark.parametrize("more", [{}, {"signal": "TERM@900", "time": "0:15:00"}, {"signal": "15"}])
-def test_a_time_limit_within_the_signals_lead_is_refused(more, jobs, programs):
-    with pytest.raises(UserError, match=r"^--slurm time="):
-        engine_of(jobs, slurm={"time": "1", **more})
-    longer = {"time": "2:01", "signal": "TERM@30"} if more else {"time": "2:01"}
-    engine_of(jobs, slurm=longer)
-
-
-@pytest.mark.parametrize("signal", ["B:TERM@60", "USR1@60", "TERM@x"])
-def test_a_signal_on_which_no_run_saves_is_refused(signal, jobs, programs):
-    with pytest.raises(UserError, match=r"^--slurm signal="):
-        engine_of(jobs, slurm={"signal": signal})
 
 
 def test_why_runs_wait_is_said_once_a_minute(jobs, programs, monkeypatch, capsys):
@@ -476,12 +482,6 @@ def test_the_packages_that_a_config_may_name_reach_the_runs(monkeypatch):
     """A node may not get the variables of the sweep."""
     monkeypatch.setenv("MULTITASK_MODULES", "mine")
     assert pool.variables(Path("runs/g"))["MULTITASK_MODULES"] == "mine"
-
-
-@pytest.mark.parametrize("option", slurm.TAKEN)
-def test_options_that_the_sweep_needs_are_refused(option, jobs, programs):
-    with pytest.raises(UserError, match=f"^--slurm {option}: the sweep sets this option: "):
-        engine_of(jobs, slurm={option: "1"})
 
 
 def test_a_share_of_a_gpu_is_refused(jobs, programs):
@@ -717,12 +717,6 @@ def test_a_job_that_slurm_killed_is_lost_and_can_be_submitted_again(jobs, cluste
     until(begun(jobs[0], 2))
     let_end(jobs[0])
     assert codes_of(engine, 1) == {"a seed 1": 0}
-
-
-@pytest.mark.engines
-def test_sbatchs_own_words_are_in_the_error(jobs, cluster):
-    with pytest.raises(UserError, match="invalid partition specified: nowhere"):
-        engine_of(jobs, slurm={"partition": "nowhere"}).submit(jobs)
 
 
 @pytest.mark.engines

@@ -5,8 +5,8 @@ import json
 from multitask.config import load_config
 from multitask.store.run_directory import RunDirectory
 from multitask.sweep.search_space import load_search
+from multitask.sweep.study import divergence, evaluations, run_of
 from multitask.sweep.sweep_directory import SweepDirectory
-from multitask.sweep.trial_runs import divergence, evaluations, run_of
 from tests.conftest import ROOT
 
 
