@@ -18,7 +18,7 @@ from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.kernels import automatic
 from multitask.models.encoders.mlm_weights import mlm_weights
-from multitask.utils.errors import UserError, check_regular, is_panic, reason_of
+from multitask.utils.errors import UserError, check_regular, reading, reason_of, without_panic
 from multitask.utils.files import check_checksums, file_digest
 from multitask.utils.limits import SIZE
 from multitask.utils.names import PACKAGED_ENCODER
@@ -151,25 +151,21 @@ def load_encoder(
 def _explained(name: str) -> Iterator[None]:
     """Say in a UserError what was tried, when the encoder ``name`` cannot be loaded."""
     _quiet()
-    where = place(name)
+    where, files = place(name), "config.json, model.safetensors and tokenizer.json"
     try:
         yield
-    except OtherArchitecture as error:
-        raise UserError(f"cannot load {where!r} as an encoder: {error}") from error
     except Exception as error:  # the libraries raise many kinds, all of them about this name
-        reason = reason_of(error)
-        reason = reason if len(reason) < 200 else f"{reason[:200]}..."
-        if Path(where).is_dir():
-            raise UserError(
-                f"cannot load {where!r} as an encoder: {reason}; the directory needs config.json, "
-                "model.safetensors and tokenizer.json"
-            ) from error
-        raise UserError(
-            f"{name!r} is neither a directory nor an encoder that the Hugging Face hub gave us "
-            f"({reason}); tried {Path(where).absolute()} and huggingface.co/{name}. Without the "
-            f"hub: {PACKAGED_ENCODER}, or a directory with config.json, model.safetensors and "
-            "tokenizer.json"
-        ) from error
+        reason = reason_of(error, 200)
+        message = f"cannot load {where!r} as an encoder: {reason}"
+        if Path(where).is_dir() and not isinstance(error, OtherArchitecture):
+            message += f"; the directory needs {files}"
+        elif not isinstance(error, OtherArchitecture):
+            message = (
+                f"{name!r} is neither a directory nor an encoder that the Hugging Face hub gave us "
+                f"({reason}); tried {Path(where).absolute()} and huggingface.co/{name}. Without "
+                f"the hub: {PACKAGED_ENCODER}, or a directory with {files}"
+            )
+        raise UserError(message) from error
 
 
 def _change(config: Config, encoder: Encoder) -> None:
@@ -288,7 +284,7 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
         if not file.is_dir():
             check_regular(file)
     architecture = load_architecture(name, revision)  # checked before AutoTokenizer reads it
-    with _intact():
+    with without_panic():
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
     files = {"tokenizer.json", *tokenizer.vocab_files_names.values()}
     if Path(name).is_dir() and not any((Path(name) / file).is_file() for file in files):
@@ -306,20 +302,9 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     tokenizer.backend_tokenizer.no_truncation()
     # no limit here: lengths are checked against the encoder's positions
     tokenizer.model_max_length = int(1e9)
-    with _intact(), silent_stderr():  # the library prints a backtrace
+    with reading(f"{name}: tokenizer.json"), silent_stderr():  # the library prints a backtrace
         tokenizer("a"), tokenizer("a", "a")
     return tokenizer
-
-
-@contextmanager
-def _intact() -> Iterator[None]:
-    """Raise ValueError if the library panics: it has read a tokenizer.json that cannot work."""
-    try:
-        yield
-    except BaseException as error:
-        if not is_panic(error):
-            raise
-        raise ValueError(f"tokenizer.json is damaged ({reason_of(error)}): copy it anew") from error
 
 
 def _pad_token(vocabulary: Mapping[str, int], architecture: Any) -> str:

@@ -152,10 +152,6 @@ def test_the_set_up_says_what_was_trained(tmp_path):
     assert shown[6:] == ["weight 3.0, norm l2", "16", "0.0001"]
     assert table["sst"][6:] == ["-", "16", "0.01"]
     assert "7 epochs; encoder's rate" in result and "; proportional, alternate" in result
-    (tmp_path / "run" / "config.yaml").write_text("older: true\n")  # than the keys of now
-    assert "## Set-up" not in write_reports(RunDirectory(tmp_path / "run")).read_text(
-        encoding="utf-8"
-    )
 
 
 def test_settings_repeat_the_run(run):

@@ -97,7 +97,7 @@ def test_few_tokens_have_their_numbers_in_percent():
 
 
 def test_a_weight_below_one_percent_has_a_digit():
-    written = [maps._in_percent(weight) for weight in (0.5, 0.0104, 0.0096, 0.0094, 0.0004)]
+    written = [maps.in_percent(weight) for weight in (0.5, 0.0104, 0.0096, 0.0094, 0.0004)]
     assert written == ["50", "1", "1", "0.9", "0.0"]
 
 
@@ -374,7 +374,6 @@ def test_every_file_of_groups_in_the_configs_loads(path):
         ("groups: {}", "x.yaml:1: groups: "),
         ("rows: {a: [sst]}", "x.yaml:1: rows: unknown key"),
         ("groups: {a: sst}", "x.yaml:1: groups.a: "),
-        ("groups:\n  a: [sst]\n  b: [rte, sst]", "x.yaml:3: groups.b.1: sst is already in 'a': na"),
         ("[]", "x.yaml"),
         ("{", "x.yaml"),
     ],
