@@ -17,7 +17,6 @@ from multitask.models.encoders.architecture import OtherArchitecture, load_archi
 from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.kernels import automatic
-from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.utils.errors import UserError, check_regular, reading, reason_of, without_panic
 from multitask.utils.files import check_checksums, file_digest
 from multitask.utils.limits import SIZE
@@ -58,7 +57,7 @@ class HeadWeights(NamedTuple):
 
     Attributes:
         pooler: (weight [d, d], bias [d]) of the tanh pooler, for the `bert_pooler` projection.
-        masked_lm: the masked-LM head (``encoders.mlm_weights``), for the `masked_lm` head.
+        masked_lm: the masked-LM head (``bert_weights.mlm_weights``), for the `masked_lm` head.
 
     None: the checkpoint has none, or no task takes them.
     """
@@ -82,7 +81,7 @@ def load_head_weights(
     if not takes_head and not any(task.projection for task in tasks):
         return NO_HEAD_WEIGHTS
     tensors = bert_weights.read_weights(place(name), config.encoder.revision)
-    masked_lm = mlm_weights(tensors) if takes_head else None
+    masked_lm = bert_weights.mlm_weights(tensors) if takes_head else None
     if takes_head and masked_lm is None:
         say(f"masked_lm: {name} has no masked-LM head: training starts with a random one")
     if config.encoder.from_scratch:

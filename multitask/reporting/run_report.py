@@ -138,11 +138,12 @@ def run_page(
         sections.append(Section("Gradient conflict", [Table(header, rows)], label="Conflict"))
     if report.warnings:
         sections.append(Section("Warnings", [Lines(report.warnings)], alert=True))
-    wrong = [
-        Section(task, [mistakes(result, predictions[task])], folded=True)
-        for task, result in tasks.items()
-        if not isinstance(task_type(result.label_type), NoLabels)
-    ]
+    wrong = []
+    for task, result in tasks.items():
+        if not isinstance(task_type(result.label_type), NoLabels):
+            with reading(run.predictions_of(task, "dev")):
+                shown = mistakes(result, predictions[task])
+            wrong.append(Section(task, [shown], folded=True))
     where = Lines(["every setting: config.yaml, in the directory of this page"])
     sections += [
         Section(f"The {MISTAKES} most confident mistakes", parts=wrong, label="Mistakes"),

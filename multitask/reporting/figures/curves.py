@@ -15,7 +15,7 @@ from multitask.reporting.figures import style
 from multitask.reporting.figures.figure_registry import figure_of
 from multitask.reporting.figures.maps import Records
 from multitask.reporting.sts_report import SuiteLayers
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, reading
 
 IN_A_ROW = 3
 # bins of the schedule: about as many as a page can show
@@ -39,7 +39,8 @@ def draw_all(
     drawn = {"curves": (draw_curves(report, events), shows)}
     for task, result in report.tasks.items():
         if reference := figure_of(result.label_type):
-            figure = imported(reference)(task, result, predictions[task])
+            with reading(run.predictions_of(task, "dev")):
+                figure = imported(reference)(task, result, predictions[task])
             shows = task_type(result.label_type).figure_shows.format(task=task)
             drawn[f"{reference.partition(':')[2]}_{task}"] = (figure, shows)
     drawn["schedule"] = (draw_schedule(report, events), "Which task was trained when")
@@ -117,13 +118,7 @@ def _metric_curve(
         values = style.numbers(scores.values())
         axes.plot(list(scores), values, color=colour, marker=marker, label=name)
         if split == selects and step is not None and scores.get(step) is not None:
-            look: style.Look = {
-                "marker": "*",
-                "markersize": 17,
-                "color": style.VERMILLION,
-                "zorder": 3,
-            }
-            axes.plot(step, scores[step], **style.OUTLINED | look, label="selected step")
+            axes.plot(step, scores[step], **style.LOOKS["selected"], label="selected step")
     looks = ((style.ORANGE, 6, "frozen encoder"), (style.GREY, 2, "trivial (labels only)"))
     levels = result.baselines.scores(metric).values()
     for level, (colour, dash, name) in zip(levels, looks, strict=True):
@@ -166,16 +161,14 @@ def draw_schedule(report: RunReport, events: list[Event]) -> "style.Figure":
             look = {"colors": style.VERMILLION, "linewidth": 2.5}
             axes.vlines(stops, row, row + ROW_FILL, **look, label="stopped early")
 
-    middles = np.arange(len(tasks)) + ROW_FILL / 2
-    totals = [report.tasks[task].turns for task in reversed(tasks)]
-    texts = [f"{total.trained:,} trained\n{total.skipped:,} skipped" for total in totals]
-    right = axes.secondary_yaxis("right")
-    axes.set_yticks(middles, style.labels(tasks)[::-1])
-    right.set_yticks(middles, texts, fontsize=style.SMALL)
-    for side in (axes, right):
-        side.tick_params(axis="y", length=0)
-        side.spines[:].set_visible(False)
-    axes.spines["bottom"].set_visible(True)
+    turned = [report.tasks[task].turns for task in tasks]
+    names = [
+        f"{name}\n{count.trained:,} trained, {count.skipped:,} skipped"
+        for name, count in zip(style.labels(tasks), turned, strict=True)
+    ]
+    axes.set_yticks(np.arange(len(tasks)) + ROW_FILL / 2, names[::-1])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
     axes.grid(visible=False)
     axes.set(xlim=(0, edges[-1] + 0.5), ylim=(-0.1, len(tasks)))
     style.step_axis(axes)
@@ -381,11 +374,10 @@ def draw_domains(suites: Mapping[str, SuiteLayers], source: str) -> "style.Figur
         places = np.arange(len(rows)) + style.aside(number, len(STYLES))
         axes.scatter(100 * last, places, s=26, color=colour, marker=marker, label=pooling)
     axes.set_yticks(range(len(rows)), style.labels([name for name, _ in rows], width=32))
-    axes.set_yticks(np.arange(len(rows) - 1) + 0.5, minor=True)
     axes.tick_params(axis="y", labelsize=style.SMALL)
-    axes.tick_params(axis="y", which="minor", length=0)
     axes.grid(visible=False)
-    axes.grid(axis="y", which="minor", color="0.9", linewidth=0.8)
+    for row in range(1, len(rows)):
+        axes.axhline(row - 0.5, color="0.9", linewidth=0.8, zorder=0)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel("Spearman x 100, pooling of the last layer or of the first and the last")
     figure.suptitle(title, fontsize=style.TITLE)

@@ -57,6 +57,7 @@ LOOKS: dict[str, Look] = {
     "interval": {"color": DARK, "linewidth": 1.4, "zorder": 2},
     "mean": {"color": DARK, "marker": "D", "markersize": 5, "zorder": 4, **OUTLINED},
     "best": {"color": VERMILLION, "marker": "D", "markersize": 5, "zorder": 4, **OUTLINED},
+    "selected": {"color": VERMILLION, "marker": "*", "markersize": 17, "zorder": 3, **OUTLINED},
     "printed": {"color": VERMILLION, "marker": "x", "markersize": 6, "zorder": 5},
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ from torch import nn
 from heads.classification import ClassificationHead
 from multitask.config.registry import build
 from multitask.models.encoders import BertEncoder
-from multitask.models.poolers import layer_scores
+from multitask.models.poolers import hire
 from multitask.models.poolers.gru import final_states, pack
 from multitask.models.projections import Tanh
 from multitask.utils.errors import UserError
@@ -260,7 +260,7 @@ def test_all_states_run_in_one_call(monkeypatch):
         calls.append(packed)
         return final_states(gru, packed)
 
-    monkeypatch.setattr(layer_scores, "final_states", seen)
+    monkeypatch.setattr(hire, "final_states", seen)
     hidden, mask = sequences()
     pooler(hidden, mask)
     (packed,) = calls
