@@ -1,7 +1,7 @@
 """Load encoder and tokenizer by ``encoder.name``: packaged weights, a directory or the hub."""
 
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from operator import itemgetter
@@ -206,22 +206,18 @@ def use_kernels(
     """Use the kernels of ``encoder.kernels``; ``say`` is told if that is not possible."""
     if not isinstance(encoder, BertEncoder):
         return
-    kind: str = config.encoder.kernels
-    advice = "torch's operators are used"
+    kind, reason = config.encoder.kernels, ""
     if kind == "auto":
         kind, reason = automatic(device)
-        if reason:
-            say(f"encoder.kernels: compiled kernels would be faster, but {reason}; {advice}")
-    if kind == "torch":
-        return
-    if device.type != "cpu":
-        say(f"encoder.kernels: {kind} is for cpu, not for {device}: {advice}")
-        return
-    try:
-        encoder.use_kernels(kind)
-    except Exception as error:  # no compiler, none that works, no place to write: many kinds
-        reason = f"cannot be compiled ({reason_of(error, 200)})"
-        say(f"encoder.kernels: {reason}: {advice}")
+    elif kind != "torch" and device.type != "cpu":
+        kind, reason = "torch", f"{kind} is for cpu, not for {device}"
+    if kind != "torch":
+        try:
+            encoder.use_kernels(kind)
+        except Exception as error:  # no compiler, none that works, no place to write: many kinds
+            reason = f"cannot be compiled ({reason_of(error, 200)})"
+    if reason:
+        say(f"encoder.kernels: {reason}: torch's operators are used")
 
 
 def saved_tokenizer(directory: Path) -> Any:
@@ -290,7 +286,12 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
         raise FileNotFoundError(f"{name} has no tokenizer.json")
     vocabulary = tokenizer.get_vocab()
     if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = _pad_token(vocabulary, architecture)
+        number = getattr(architecture, "pad_token_id", None)
+        named = [token for token in PAD_TOKENS if token in vocabulary]
+        named += [token for token, its in vocabulary.items() if its == number]
+        if not named:
+            raise ValueError("the tokenizer has no pad token: name one in tokenizer_config.json")
+        tokenizer.pad_token = named[0]
     token, largest = max(vocabulary.items(), key=itemgetter(1), default=("", 0))
     if largest > SIZE:  # `tokenizers` fills the memory when it saves such a vocabulary
         raise ValueError(f"the tokenizer gives {token!r} the id {largest:,}, the most is {SIZE:,}")
@@ -304,17 +305,6 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     with reading(f"{name}: tokenizer.json"), silent_stderr():  # the library prints a backtrace
         tokenizer("a"), tokenizer("a", "a")
     return tokenizer
-
-
-def _pad_token(vocabulary: Mapping[str, int], architecture: Any) -> str:
-    """Find the pad token of a tokenizer that names none. Raises ValueError if none is obvious."""
-    candidates = [token for token in PAD_TOKENS if token in vocabulary]
-    if not candidates:
-        number = getattr(architecture, "pad_token_id", None)
-        candidates = [token for token, its in vocabulary.items() if its == number]
-    if not candidates:
-        raise ValueError("the tokenizer has no pad token: name one in tokenizer_config.json")
-    return candidates[0]
 
 
 def packaged_directory() -> Path:

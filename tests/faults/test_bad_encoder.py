@@ -52,9 +52,9 @@ def test_a_directory_with_an_incomplete_encoder(damage, refused, tiny_encoder, t
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda weight: weight.to(torch.int8), "integers in the place of weights"),
-        (lambda weight: weight > 0, "integers in the place of weights"),
-        (lambda weight: weight * float("inf"), "NaN or infinity in the place of a weight"),
+        (lambda weight: weight.to(torch.int8), "integers, NaN or infinity in place of weights"),
+        (lambda weight: weight > 0, "integers, NaN or infinity in place of weights"),
+        (lambda weight: weight * float("inf"), "integers, NaN or infinity in place of weights"),
     ],
 )
 def test_values_that_are_no_weights(change, message, refused, tiny_encoder, tmp_path):

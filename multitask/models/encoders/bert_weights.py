@@ -154,10 +154,9 @@ def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict
         if state_dict[name].shape != tensor.shape:
             shapes = f"{list(state_dict[name].shape)}, by config.json it is {list(tensor.shape)}"
             raise ValueError(f"{' + '.join(keys)}: the shape in the checkpoint is {shapes}")
-        if not all(state[key].is_floating_point() for key in keys):
-            raise ValueError(f"{' + '.join(keys)}: integers in the place of weights")
-        if not state_dict[name].isfinite().all():
-            raise ValueError(f"{' + '.join(keys)}: NaN or infinity in the place of a weight")
+        floats = all(state[key].is_floating_point() for key in keys)
+        if not floats or not state_dict[name].isfinite().all():
+            raise ValueError(f"{' + '.join(keys)}: integers, NaN or infinity in place of weights")
     return state_dict
 
 

@@ -237,24 +237,15 @@ def draw_gains(table: PaperTable) -> "style.Figure":
     width = max(7.5, 1.6 + max(1.1, 0.24 * len(series)) * len(ticks))
     figure, (axes,) = style.panels([""], (width, 4.5))
     names, key = _names(list(series)), "open mark: the paper's gain"
-    line = "-" if by_size else "none"
     open_mark: style.Look = {"linestyle": "none", "markerfacecolor": "none"}
     for number, gains in enumerate(series.values()):
-        look: style.Look = {
-            "color": style.GROUPS[number % len(style.GROUPS)],
-            "marker": style.MARKERS[number % len(style.MARKERS)],
-        }
-        places = np.array([ticks.index(tick) for tick in gains])
-        places = places + style.aside(number, len(series))
+        look = style.group_style(number) | {"linestyle": "-" if by_size else "none"}
+        places = np.array([ticks.index(tick) for tick in gains]) + style.aside(number, len(series))
         keys = ("mean", "low", "high", "printed")
-        value, low, high, printed = (
-            style.numbers(gain[k] for gain in gains.values()) for k in keys
-        )
-        bars, name = np.maximum(0.0, [value - low, high - value]), names[number]
-        axes.errorbar(
-            places, value, bars, **look, linestyle=line, linewidth=1, capsize=2, label=name
-        )
-        axes.plot(places + 0.25 / len(series), printed, **look, **open_mark)
+        value, low, high, paper = (style.numbers(gain[k] for gain in gains.values()) for k in keys)
+        bars = np.maximum(0.0, [value - low, high - value])
+        axes.errorbar(places, value, bars, **look, capsize=2, label=names[number])
+        axes.plot(places + 0.25 / len(series), paper, **look | open_mark)
     if any(gain["printed"] is not None for gains in series.values() for gain in gains.values()):
         axes.plot([], [], marker=style.MARKERS[0], color=style.DARK, label=key, **open_mark)
     axes.axhline(0, **style.LOOKS["zero"])

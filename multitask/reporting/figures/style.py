@@ -42,7 +42,7 @@ TITLE, LABEL, SMALL, TINY = 11, 9, 8, 7
 # the lines of one panel vary in colour, dashes and markers
 GROUPS = (BLUE, VERMILLION, GREEN, ORANGE, "#56B4E9", "#CC79A7", DARK)
 DASHES = ("-", "--", ":", "-.")
-MARKERS = "osD^vP*X"  # of groups of runs the first five
+MARKERS = "osD^v"
 
 Look = dict[str, Any]  # keyword arguments of a function of matplotlib
 
@@ -221,7 +221,7 @@ def group_style(place: int) -> Look:
     return {
         "color": GROUPS[place % len(GROUPS)],
         "linestyle": DASHES[dashes],
-        "marker": MARKERS[place % 5],
+        "marker": MARKERS[place % len(MARKERS)],
         "linewidth": 1.8 / (1 + turn),
         "zorder": 2 + dashes / 10,
     }

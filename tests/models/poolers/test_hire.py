@@ -177,21 +177,6 @@ def test_asks_for_no_more_than_it_needs(options, layers, tokens, width):
 # ---- traps
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_batch_equals_single_examples(dtype):
-    """Trap 2: without packing the pads are read too, and the scores' error is above 0.01."""
-    pooler = randomised(make()).to(dtype)
-    hidden, mask = sequences(dtype=dtype)
-    together = pooler(hidden, mask)
-    for i, length in enumerate(LENGTHS):
-        alone = {n: state[i : i + 1, :length] for n, state in hidden.items()}
-        result = pooler(alone, mask[i : i + 1, :length])
-        torch.testing.assert_close(result[0], together[i], rtol=1e-5, atol=1e-5)
-    padded = pooler.scorer.gru(hidden[0])[1].transpose(0, 1).flatten(1)
-    packed = pooler.scorer._summaries(False, mask.sum(1), hidden[0])[:, 0]
-    assert (padded - packed).abs().max() > 0.01
-
-
 def test_final_states_are_in_the_order_of_examples():
     """Trap 2 again: `h_n.view(B, -1)` mixes examples."""
     pooler = randomised(make())
