@@ -206,7 +206,7 @@ def use_kernels(
     """Use the kernels of ``encoder.kernels``; ``say`` is told if that is not possible."""
     if not isinstance(encoder, BertEncoder):
         return
-    kind, reason = config.encoder.kernels, ""
+    kind, reason = str(config.encoder.kernels), ""
     if kind == "auto":
         kind, reason = automatic(device)
     elif kind != "torch" and device.type != "cpu":
