@@ -90,7 +90,7 @@ def write_reports(
     if predictions is None:
         predictions = {task: dev_records(run, task) for task in report.tasks}
     figures = draw_all(run, report, events, predictions)
-    page = run_page(run, report, config or run.load_config(), figures, predictions)
+    page = run_page(run, report, config or run.load_config(), figures, predictions=predictions)
     write_html(page, run.html_page)
     return run.write_text(run.markdown_page, markdown_page(page))
 

@@ -89,7 +89,7 @@ def save_results(
     if distributed.rank() == 0:
         run.seal_log()
         run.write_json(run.report, report.content())  # a run that has this file is finished
-        write_reports(run, report, events, config, predictions)
+        write_reports(run, report, events, config, predictions=predictions)
         write_card(run, report, config)
     return report
 

@@ -1,3 +1,4 @@
+# Long: all curves over steps and layers, so that they look alike.
 """Curves by step or by layer, from saved files: one run, groups of runs, encoders."""
 
 import math
@@ -425,7 +426,7 @@ def draw_conflict(events: list[Event], stages: list[tuple[int, str]]) -> "style.
     texts = [[f"{value:z.3f}" if shown else "" for value in row] for row in means]
     shades = {"cmap": style.TWO_HUES, "vmin": -widest, "vmax": widest}
     rows = [part.replace("_", " ") for part in parts]
-    mesh = style.cell_map(by_layer, means, rows, names, texts, style.SMALL, **shades)
+    mesh = style.cell_map(by_layer, means, rows, names, texts=texts, size=style.SMALL, **shades)
     style.colour_bar(figure, mesh, "", ax=by_layer)
     style.legend_below(figure)
     return figure

@@ -1,3 +1,4 @@
+# Long: all maps of cells, so that they look alike.
 """Maps of cells: scores of a grid, confusion, importance of layers, and attention."""
 
 import math
@@ -62,7 +63,7 @@ def draw_heatmaps(maps: Sequence[Heatmap], measure: str = "") -> "style.Figure":
     for axes, each in zip(places, maps, strict=True):
         names = style.labels(each.row_labels), style.labels(each.column_labels)
         texts = [[f"{x:.3f}" if math.isfinite(x) else "-" for x in row] for row in each.values]
-        mesh = style.cell_map(axes, each.values, *names, texts, **shades)
+        mesh = style.cell_map(axes, each.values, *names, texts=texts, **shades)
         axes.set(xlabel=style.end_of(each.columns, 28), ylabel=style.end_of(each.rows, 28))
     if low < high:
         style.colour_bar(figure, mesh, style.label(measure, width=40), ax=places, shrink=0.85)
@@ -86,7 +87,7 @@ def confusion(task: str, result: TaskReport, predictions: Records) -> "style.Fig
         for row in cells
     ]
     texts = texts if size <= MAX_CLASSES_WITH_COUNTS else []
-    mesh = style.cell_map(axes, shares, names, names, texts, vmin=0, vmax=1)
+    mesh = style.cell_map(axes, shares, names, names, texts=texts, vmin=0, vmax=1)
     bar = {"shrink": 0.85, "format": lambda share, _: f"{100 * share:.0f} %"}
     style.colour_bar(figure, mesh, "share of the gold class", ax=axes, **bar)
     axes.set(xlabel="predicted", ylabel="gold")
@@ -249,7 +250,7 @@ def _map(
         np.nanmax(shown),
     )  # from 0, small differences would have one colour
     shades = {"vmin": low if low < high else 0, "vmax": high}
-    mesh = style.cell_map(axes, shown, labels, columns, texts, style.TINY, **shades)
+    mesh = style.cell_map(axes, shown, labels, columns, texts=texts, size=style.TINY, **shades)
     for above, start in enumerate(starts):
         axes.axhspan(start + above, start + above + 1, facecolor="white", linewidth=0)
         axes.get_yticklabels()[start + above].set_fontweight("bold")
@@ -323,10 +324,10 @@ def draw_mean(attention: ClsAttention, source: str) -> "style.Figure":
     names = [f"layer {number}" for number in range(1, layers + 1)]
     for axes, start in zip(places, starts, strict=True):
         part = slice(start, min(start + width, total))
-        mesh = _attention_map(axes, attention, attention.mean, names, part)
+        mesh = _attention_map(axes, attention, attention.mean, names, part=part)
         axes.set_xlim(0, width)
     heads = attention.weights.shape[1]
-    _with_source(figure, mesh, attention, f"mean over {heads} heads", source)
+    _with_source(figure, mesh, attention, which=f"mean over {heads} heads", source=source)
     return figure
 
 
@@ -354,10 +355,10 @@ def draw_heads(attention: ClsAttention, source: str) -> "style.Figure":
     names = [*map(str, range(1, layers + 1))]
     for head, axes in enumerate(places):
         weights = attention.weights[:, head]
-        mesh = _attention_map(axes, attention, weights, names, slice(0, total), numbers=False)
+        mesh = _attention_map(axes, attention, weights, names, part=slice(0, total), numbers=False)
     for axes in places[::columns]:
         axes.set_ylabel("layer", fontsize=style.LABEL)
-    _with_source(figure, mesh, attention, f"each of {heads} heads", source)
+    _with_source(figure, mesh, attention, which=f"each of {heads} heads", source=source)
     return figure
 
 
@@ -381,7 +382,7 @@ def _attention_map(
     shown, tokens = weights[:, part], [style.label(token) for token in attention.tokens[part]]
     texts = [[in_percent(weight) for weight in row] for row in shown] if few and numbers else []
     scale = LogNorm(LEAST_SHOWN, 1, clip=True)
-    mesh = style.cell_map(axes, shown, layers, tokens, texts, style.SMALL, norm=scale)
+    mesh = style.cell_map(axes, shown, layers, tokens, texts=texts, size=style.SMALL, norm=scale)
     names = axes.get_xticklabels()
     for name in names:
         name.set(rotation=45 if few else 90, ha="right" if few else "center")

@@ -1,7 +1,6 @@
 """Maps: attention, importance, and groups of tasks."""
 
 import json
-from dataclasses import asdict
 from itertools import pairwise
 
 import numpy as np
@@ -229,14 +228,6 @@ def test_a_state_that_is_not_weighed_stays_empty():
     assert len(columns) == 7
 
 
-def test_tasks_of_encoders_of_different_depth_share_the_columns():
-    values, _, columns = drawn(
-        draw_tasks([made_scores(layers=2), made_scores(layers=6)], ["a", "b"])
-    )
-    assert len(columns) == 7
-    assert np.isfinite(values).sum() == 3 + 7
-
-
 def test_a_row_an_example():
     result = made_scores(examples=5)
     result.texts[2] = "$ a very long text, " * 10
@@ -315,13 +306,6 @@ def test_lengths_are_split_at_their_median(rows):
     for name, shares in (("short", short), ("long", long)):
         mean = sum(shares) / len(shares)
         assert result[name] == pytest.approx([mean, 1 - mean], abs=1e-12)
-
-
-def test_saved_numbers_draw_the_same_picture():
-    result = made_scores()
-    again = Importance(**json.loads(json.dumps(asdict(result))))
-    assert again == result
-    np.testing.assert_array_equal(drawn(draw_examples(again, "x"))[0], result.weights)
 
 
 def test_the_log_is_read_at_the_step_asked_for(tmp_path):
