@@ -23,10 +23,9 @@ def check_replaced(facts: Path, keys: Iterable[str], names: Iterable[str]) -> No
 
 
 def has_keys(file: Path, keys: Iterable[str]) -> bool:
-    """Return True for a JSON file with an object that has all ``keys``, or a list of such."""
+    """Return True for a JSON file with an object that has all ``keys``."""
     try:
         value = read_json(file)
     except (OSError, ValueError, UserError):
         return False
-    value = value[0] if value and isinstance(value, list) else value
     return isinstance(value, dict) and set(keys) <= value.keys()

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitask.utils.errors import warn
-from multitask.utils.files import replacing, write_text
-from multitask.utils.outputs import check_replaced
+from multitask.utils.errors import UserError, warn
+from multitask.utils.files import read_json, replacing, write_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -170,7 +169,14 @@ def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", nu
         for part, figure in pictures.items()
         for ending in ("png", "svg")
     }
-    check_replaced(file, ("task",), [picture.name for picture in files])
+    try:
+        saved = read_json(file)
+        ours = "task" in (saved[0] if isinstance(saved, list) else saved)
+    except (OSError, ValueError, TypeError, IndexError, UserError):
+        ours = False
+    for other in () if ours else (file, *files):
+        if other.exists() and not other.is_symlink():
+            raise UserError(f"{other} was not written by this command: choose another --output")
     output.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, numbers)  # first: it says that the pictures are of this command
     for picture, figure in files.items():
