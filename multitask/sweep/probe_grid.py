@@ -42,7 +42,7 @@ from multitask.training.frozen_probe import (
     splits_in_use,
     train_probe,
 )
-from multitask.training.report_json import Trained, run_result, task_result
+from multitask.training.report_json import run_result, task_result
 from multitask.training.setup import Plan, set_up
 from multitask.utils.device import pick_device
 from multitask.utils.errors import NotFinite
@@ -208,9 +208,9 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed:
     probe = train_probe(module, pooled, splits, reader, how=how, task=task)
     trivial = trivial_scores(module.head, splits["train"], splits["dev"], reader)
     baselines = Baselines(trivial=trivial, frozen=None)
-    trained = Trained(probe.selected_step, Turns(trained=probe.steps, skipped=0))
     plan = replace(plan, config=config, model=model)
-    return probe, task_result(plan, task, probe.dev, baselines, trained=trained)
+    turns, step = Turns(trained=probe.steps, skipped=0), probe.selected_step
+    return probe, task_result(plan, task, probe.dev, baselines, selected_step=step, turns=turns)
 
 
 def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | None) -> None:
