@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.reporting.search_report import markdown_page, terminal_table
     from multitask.utils.errors import UserError
     from multitask.utils.files import write_json, write_text
-    from multitask.utils.outputs import check_replaced
+    from multitask.utils.outputs import check_output
 
     import_faiss()
     shared.check_number("--limit", arguments.limit)
@@ -54,8 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
         known = [search_quality.known_pairs(questions, find) for find in vectors.pair_finders()]
         seen = dict(zip(("trained_on", "selected"), known, strict=False))
     output = arguments.output or vectors.scores_directory
-    replaced = output / "search.json", ("gold_pairs_known", "pairs_file"), ("search.md",)
-    check_replaced(*replaced)
+    check_output(output)
     report = {**vectors.facts(), "pairs_file": str(arguments.pairs), "gold_pairs_known": seen}
     encode_all = partial(vectors.encode, title="questions")
     report |= search_quality.evaluate(questions, vectors.encode, encode_all)
@@ -65,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"warning: {report['warning']}")
     if vectors.run is not None:
         vectors.run.check_unchanged()
-    check_replaced(*replaced)  # again: measuring takes a while
+    check_output(output)  # again: measuring takes a while
     output.mkdir(parents=True, exist_ok=True)
     write_json(output / "search.json", report)
     write_text(output / "search.md", markdown_page(report))

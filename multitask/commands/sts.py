@@ -65,6 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
         terminal_table,
     )
     from multitask.utils.files import without_nan, write_json, write_text
+    from multitask.utils.outputs import check_output
 
     vectors = open_vectors(
         arguments.run, task=arguments.task, pooling=arguments.pooling, overrides=arguments.overrides
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
     _check_others(source, others)
     finders = vectors.pair_finders()
     output = arguments.output or vectors.scores_directory
-    _check_output(output)
+    check_output(output)
     entries = score_suites(suites, lambda texts: vectors.encode(texts, "sentences"), *finders)
     report: StsReport = {
         **vectors.facts(),
@@ -88,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
     print("\n".join(f"note: {line}" for line in (*notes(report), *missing_notes(suites, others))))
     if vectors.run is not None:
         vectors.run.check_unchanged()
-    _check_output(output)  # again: scoring takes a while
+    check_output(output)  # again: scoring takes a while
     output.mkdir(parents=True, exist_ok=True)
     write_json(output / "sts.json", report)
     write_text(output / "sts.md", markdown_page(report))
@@ -120,12 +121,3 @@ def _check_others(source: str, others: dict[str, Any]) -> None:
     if source in others:
         message = f"--with: a file is of {source!r}, which is scored now: leave it out"
         raise UserError(f"{message}, or change its `of` to another name")
-
-
-def _check_output(output: Path) -> None:
-    """Raise UserError if scores would replace files that this command has not written."""
-    from multitask.utils.outputs import check_replaced
-
-    pictures = (f"{name}.{ending}" for name in FIGURES for ending in ("png", "svg"))
-    names = ("sts.md", "layers.json", *pictures)
-    check_replaced(output / "sts.json", ("average", "suites"), names)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from multitask.config import Config, load_run_config, load_saved_config
-from multitask.config.prepare_run_directory import check_distinct, check_no_run
+from multitask.config.prepare_run_directory import check_distinct
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport, TaskReport
@@ -22,7 +22,7 @@ from multitask.data.load_rows import label_reader
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
-from multitask.reporting.gains import EnsembleGains, average, gains
+from multitask.reporting.gains import Gains, average, gains
 from multitask.reporting.notes import notes
 from multitask.reporting.read_runs import ScoredRows, check_same_rows, load_split
 from multitask.tasks.base import NoLabels, Record, RowLabels, WordLabels
@@ -30,8 +30,8 @@ from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
-from multitask.utils.files import entries, write_text
-from multitask.utils.outputs import has_keys
+from multitask.utils.files import write_text
+from multitask.utils.outputs import check_output
 
 FACTS = "ensemble.json"
 Output = dict[tuple[str, str], ScoredRows]  # by task and split
@@ -52,7 +52,7 @@ class Ensemble:
     config: Config
     readers: dict[str, LabelReader]
     output: Output
-    gains: EnsembleGains
+    gains: Gains
 
 
 def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> Ensemble:
@@ -106,20 +106,13 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
         for task in dev_tasks
     }
     only = [t for t in dev_tasks if any(r.tasks[t].evaluate_only for _, _, r in runs)]
-    gained: EnsembleGains = {
-        "format": 1,
-        **gains([str(run) for run in run_dirs], dev, evaluate_only=only),
-        "notes": [*remarks, *notes([(run, report) for run, _, report in runs])],
-    }
+    gained = gains(
+        [str(run) for run in run_dirs],
+        dev,
+        evaluate_only=only,
+        notes=[*remarks, *notes([(run, report) for run, _, report in runs])],
+    )
     return Ensemble(runs[0][1], readers, output, gained)
-
-
-def check_output(directory: Path) -> None:
-    """Raise UserError if the ensemble's files would overwrite something else."""
-    check_no_run(directory)
-    replaceable = has_keys(directory / FACTS, ("format", "notes"))
-    if directory.is_dir() and entries(directory) and not replaceable:
-        raise UserError(f"{directory} holds other files: choose another --output DIR")
 
 
 def write_ensemble(directory: Path, averaged: Ensemble) -> list[Path]:

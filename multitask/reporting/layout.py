@@ -144,6 +144,8 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
         raise explain(error, tree, Layout) from error
     metrics = {metric for name in TASK_TYPES for metric in task_type(name).selects}
     for place, column in enumerate(layout.columns):
+        if column.title in [before.title for before in layout.columns[:place]]:
+            raise tree.error(("columns", place, "title"), "an earlier column has this title")
         if column.metric not in metrics and (column.task or column.metric):
             message = f"expected one of {', '.join(sorted(metrics))}"
             raise tree.error(("columns", place, "metric"), message)

@@ -1,65 +1,23 @@
-"""Notes about runs: caveats, machines, and how the runs of a paper's table were trained."""
+"""Caveats about the runs of a sheet, and how a paper's setting differs from theirs."""
 
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
-from multitask.config.yaml_merge import load_tree
-from multitask.reporting.sheet import PaperCell, PaperTable, Training, TrainingTime
-from multitask.reporting.verdicts import trained_rows
+from multitask.reporting.sheet import Sheet, facts
 
 # keys of report.json that must be equal in all runs; older reports lack some
 MACHINE = ("device", "processes", "threads")
+Runs = Sequence[tuple[Path, RunReport]]
 
 
-def training_times(
-    groups: Sequence[Sequence[RunReport]], baseline: int
-) -> list[TrainingTime | None]:
-    """Return each group's ``epoch_seconds`` and their ``ratio`` to the group ``baseline``.
-
-    ``groups`` are the reports of each group's runs. Seconds are the median over seeds of the
-    training steps of an epoch, without evaluation and start-up. A group is None if a run did not
-    record them; all are None if the runs are from several machines.
-    """
-    if several_machines([report for group in groups for report in group]):
-        return [None for _ in groups]
-    seconds = [median_of([report.epoch_seconds for report in group]) for group in groups]
-    base = seconds[baseline]
-    return [
-        None if each is None else {"epoch_seconds": each, "ratio": each / base if base else None}
-        for each in seconds
-    ]
-
-
-def several_machines(reports: Sequence[RunReport]) -> str | None:
-    """Tell in a note how the machines of the runs differ; None if they do not."""
-    values = {key: [getattr(report, key) for report in reports] for key in MACHINE}
-    recorded = {key: [value for value in of_key if value] for key, of_key in values.items()}
-    differing = [
-        f"{key} {', '.join(map(str, dict.fromkeys(values)))}"
-        for key, values in recorded.items()
-        if len(set(values)) > 1
-    ]
-    if not differing:
-        return None
-    return f"Training times do not compare, the runs differ in {'; '.join(differing)}."
-
-
-def median_of(values: Sequence[float | None]) -> float | None:
-    """Return the median; None if a value is missing."""
-    present = [value for value in values if value is not None]
-    return float(statistics.median(present)) if len(present) == len(values) else None
-
-
-def notes(runs: Sequence[tuple[Path, RunReport]]) -> list[str]:
+def notes(runs: Runs) -> list[str]:
     """List the caveats, one line each; ``runs`` are directories with their report.json."""
     return [*run_notes(runs), *score_notes(runs)]
 
 
-def run_notes(runs: Sequence[tuple[Path, RunReport]]) -> list[str]:
+def run_notes(runs: Runs) -> list[str]:
     """List the caveats about how the runs were trained."""
     notes = []
     probes = [run for run, report in runs if report.probe]
@@ -86,7 +44,21 @@ def run_notes(runs: Sequence[tuple[Path, RunReport]]) -> list[str]:
     return notes
 
 
-def score_notes(runs: Sequence[tuple[Path, RunReport]]) -> list[str]:
+def several_machines(reports: Sequence[RunReport]) -> str | None:
+    """Tell in a note how the machines of the runs differ; None if they do not."""
+    recorded = {
+        key: list(dict.fromkeys(value for report in reports if (value := getattr(report, key))))
+        for key in MACHINE
+    }
+    differing = [
+        f"{key} {', '.join(map(str, values))}" for key, values in recorded.items() if values[1:]
+    ]
+    if not differing:
+        return None
+    return f"Training times do not compare, the runs differ in {'; '.join(differing)}."
+
+
+def score_notes(runs: Runs) -> list[str]:
     """List the tasks whose metric is undefined."""
     notes = []
     for task in dict.fromkeys(task for _, report in runs for task in report.tasks):
@@ -106,163 +78,64 @@ def _listed(runs: list[Path], total: int) -> str:
     return ", ".join(map(str, runs[:3])) + more
 
 
-Way = Callable[[PaperCell], object]
-ROWS = "training rows"
-
-
-def _training(cell: PaperCell) -> Training | dict[str, object]:
-    return cell.get("training") or {}
-
-
-# what is named of ours, and how a cell says it
-WAYS: dict[str, Way] = {
-    "encoder": lambda cell: _training(cell).get("encoder"),
-    ROWS: lambda cell: cell.get("train_rows"),
-    "epochs": lambda cell: _training(cell).get("epochs"),
-    "updates": lambda cell: cell.get("updates"),
-    "seeds": lambda cell: len(cell["values"]),
+# what is named of our runs, by its key in the paper's setting; None: a paper does not say it
+SETTING: Mapping[str, tuple[str, str | None]] = {
+    "encoder": ("encoder", "encoder"),
+    "train_rows": ("training rows", "rows"),
+    "epochs": ("epochs", "epochs"),
+    "updates": ("updates", None),
+    "seeds": ("seeds", "seeds"),
 }
 
 
-def training_of(run: Path, report: RunReport, task: str) -> Training:
-    """Return what a run was trained with; ``task`` is the one that is scored."""
-    config = _saved_config(run)
-    trained = _trained_tasks(report, task)
-    held = bool(config.get("training", {}).get("holdout"))
-    return {
-        "encoder": config.get("encoder", {}).get("name"),
-        "epochs": _epochs(config, trained),
-        "all_rows": not (held or any(_is_cut(config, report, name) for name in trained)),
-        "untrained": not (report.probe or report.tasks[task].turns.trained),
-    }
-
-
-def _epochs(config: Mapping[str, Any], trained: Sequence[str]) -> int | None:
-    """Add the epochs of the stages that train some of the tasks.
-
-    Returns None if they are unknown, or if `max_steps` may have ended one of these stages early.
-    """
-    training = config.get("training", {})
-    every = config.get("stages") or [{}]
-    stages = [entry for entry in every if set(trained) & set(entry.get("tasks") or trained)]
-    epochs = [entry.get("epochs") or training.get("epochs") for entry in stages]
-    bounded = any(entry.get("max_steps") for entry in (training, *stages))
-    return None if bounded or not epochs or None in epochs else sum(epochs)
-
-
-def _is_cut(config: Mapping[str, Any], report: RunReport, task: str) -> bool:
-    """Return True if `max_rows` or `dev_share` took training rows away from a task.
-
-    A `max_rows` larger than the rows there are takes none away. Where a task trains on the rows or
-    texts of others, the keys of those count too.
-    """
-    tasks = config.get("tasks", {})
-    data = tasks.get(task, {}).get("data") or {}
-    for name in (task, data.get("same_rows_as"), *(data.get("texts_of") or [])):
-        entry = tasks.get(name, {})
-        train = report.tasks[name].data.get("train") if name in report.tasks else None
-        most = entry.get("max_rows")
-        if most and (train is None or train.rows >= most):
-            return True
-        if (entry.get("data") or {}).get("dev_share"):
-            return True
-    return False
-
-
-def train_rows(report: RunReport, task: str) -> int | None:
-    """Count the training rows behind a task's score.
-
-    For a task that is only scored, these are the rows of the tasks that were trained.
-    """
-    splits = [report.tasks[name].data.get("train") for name in _trained_tasks(report, task)]
-    return sum(split.rows for split in splits if split) if any(splits) else None
-
-
-def rows_trained_for(run: Path, reports: Sequence[RunReport], task: str) -> int | None:
-    """Count the rows of all steps behind a task's score, the mean over seeds.
-
-    None if it is unknown, and for a probe, which trains its heads apart.
-    """
-    if reports[0].probe:
-        return None
-    of_tasks = _trained_tasks(reports[0], task)
-    parts = [
-        report.with_tasks({name: report.tasks[name] for name in of_tasks}) for report in reports
-    ]
-    return trained_rows({"tasks": {}} | _saved_config(run), parts)
-
-
-def _saved_config(run: Path) -> dict[str, Any]:
-    file = RunDirectory(run).config
-    return load_tree(file).value if file.is_file() else {}
-
-
-def _trained_tasks(report: RunReport, task: str) -> list[str]:
-    if report.tasks[task].turns.trained:
-        return [task]
-    return [name for name, entry in report.tasks.items() if entry.turns.trained] or [task]
-
-
-def setting_notes(table: PaperTable) -> list[str]:
-    """Name encoder, rows, epochs, updates and seeds of ours, and warn where the paper has others.
-
-    Tables of older versions do not say all of it.
-    """
-
-    shown = {name: _by_column(table, way) for name, way in WAYS.items()}
-    named = [f"{name} {values}" for name, values in shown.items() if values]
+def setting_notes(sheet: Sheet) -> list[str]:
+    """Name encoder, rows, epochs, updates and seeds of ours; warn where the paper has others."""
+    ours: dict[str, list[Mapping[str, Any]]] = {}  # by column
+    for name in sheet["columns"]:
+        having = [row for row in sheet["rows"] if name in row["cells"]]
+        filled = [row for row in having if row["cells"][name]["values"]]
+        if filled:
+            ours[name] = [facts(row, name) for row in filled]
+    named, others = [], []
+    for key, (title, printed) in SETTING.items():
+        if text := _by_column(sheet, {name: _known(key, each) for name, each in ours.items()}):
+            named.append(f"{title} {text}")
+        want: object = (sheet["paper"] or {}).get(printed or "")
+        every = [each for of_column in ours.values() for each in of_column]
+        if want == "all":  # that is, nothing takes some away
+            differs = not all(each.get("all_rows", True) for each in every)
+        else:
+            differs = want is not None and bool({*_known(key, every)} - {want})
+        others += [f"{title} {_number(want)}"] if differs else []
     notes = [f"Our runs: {'; '.join(named)}."] if named else []
-    if others := _unlike(table):
+    if others:
         notes.append(f"Warning: the paper has another setting than ours: {'; '.join(others)}.")
     return notes
 
 
-def _unlike(table: PaperTable) -> list[str]:
-    """List the parts of the paper's setting that some run of ours does not have."""
-    theirs: Mapping[str, object] = table.get("paper") or {}
-    others = []
-    for name, way in WAYS.items():
-        want = theirs.get("rows" if name == ROWS else name)
-        if want is None:
-            continue
-        if want == "all":  # that is, nothing takes some away: see `Training`
-            have: set[object] = {
-                "all" if _training(cell).get("all_rows", True) else "cut" for cell in _cells(table)
-            }
-        else:
-            have = {value for cell in _cells(table) if (value := way(cell)) is not None}
-        if have - {want}:
-            others.append(f"{name} {_number(want)}")
-    return others
+def _known(key: str, of_cells: Sequence[Mapping[str, Any]]) -> list[object]:
+    """Return the values of a fact where it is known; the seeds are counted."""
+    if key == "seeds":
+        return [len(each["values"]) for each in of_cells]
+    return [value for each in of_cells if (value := each.get(key)) is not None]
 
 
-def _cells(table: PaperTable) -> list[PaperCell]:
-    """List the cells with runs of ours."""
-    return [cell for row in table["rows"] for cell in row["cells"] if cell and cell["values"]]
-
-
-def _by_column(table: PaperTable, way: Way) -> str:
+def _by_column(sheet: Sheet, known: Mapping[str, Sequence[object]]) -> str:
     """Write a value once, or by the title of a task's first column if tasks differ."""
-    shown: dict[tuple[str, str | None], tuple[str, str]] = {}
-    for place, column in enumerate(table["columns"]):
-        cells = [cell for row in table["rows"] if (cell := row["cells"][place]) and cell["values"]]
-        values = [value for cell in cells if (value := way(cell)) is not None]
-        if values:  # a task's second metric is of the same runs
-            of_task = (column["task"], column["cells"])
-            shown.setdefault(of_task, (column["title"], _distinct(values)))
-    if len({text for _, text in shown.values()}) == 1:
-        return next(iter(shown.values()))[1]
-    return ", ".join(f"{title} {text}" for title, text in shown.values())
-
-
-def _distinct(values: Sequence[object]) -> str:
-    distinct = list(dict.fromkeys(values))
-    if len(distinct) <= 2:
-        return " or ".join(map(_number, distinct))
-    numbers = [value for value in distinct if isinstance(value, int | float)]
-    if numbers:
-        return f"{_number(min(numbers))} to {_number(max(numbers))}"
-    return ", ".join(map(_number, distinct))
+    shown: dict[tuple[object, object], str] = {}
+    texts = []
+    for name, values in known.items():
+        column = sheet["columns"][name]
+        of_task = (column.get("task"), column.get("cells"))
+        if values and of_task not in shown:  # a task's second metric is of the same runs
+            distinct = list(dict.fromkeys(values))
+            shown[of_task] = " or ".join(map(_number, distinct))
+            if len(distinct) > 2:
+                numbers = [value for value in distinct if isinstance(value, int | float)]
+                ends = f"{_number(min(numbers))} to {_number(max(numbers))}" if numbers else ""
+                shown[of_task] = ends or ", ".join(map(_number, distinct))
+            texts.append(f"{column['title']} {shown[of_task]}")
+    return shown.popitem()[1] if len({*shown.values()}) == 1 else ", ".join(texts)
 
 
 def _number(value: object) -> str:

@@ -13,13 +13,14 @@ from multitask.config.prepare_run_directory import config_differences
 from multitask.config.run_directory import open_run
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
-from multitask.sweep.ablation_table import check_tables, write_table
+from multitask.sweep.ablation_table import write_table
 from multitask.sweep.grid import Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.same_kernels import choose_kernels
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, plan_runs
 from multitask.utils.errors import UserError
-from multitask.utils.files import entries, remove_scraps, write_text
+from multitask.utils.files import remove_scraps, write_text
+from multitask.utils.outputs import check_output
 from multitask.utils.owner import owned
 from multitask.utils.signals import on_signal
 
@@ -40,8 +41,7 @@ def sweep(
         jobs: the number of progress bars for running runs.
 
     Raises:
-        UserError: ``output`` has other content, runs with other configs, or a table without any
-            row of this grid (before any training);
+        UserError: ``output`` has other content, or runs with other configs (before any training);
             some runs failed (after the others are done); the sweep was interrupted. Then the table
             of the finished runs is written, unless other processes continue and will write it.
     """
@@ -84,20 +84,9 @@ def sweep(
 
 def _check(grid: Grid, output: Path, runs: Sequence[Run]) -> None:
     """Raise UserError if the sweep would change what it has not made."""
-    check_output(output, SweepDirectory(output).grid, "ablation")
+    check_output(output, SweepDirectory(output).grid.name)
     _check_kind(grid, output)
     check_saved(runs)
-    check_tables(grid, output)
-
-
-def check_output(output: Path, saved: Path, what: str) -> None:
-    """Raise UserError if a directory has content, but not the file that says ``what`` it is."""
-    if not output.exists():
-        return
-    if not output.is_dir():
-        raise UserError(f"{output} is a file: choose another --output DIR")
-    if entries(output) and not saved.is_file():
-        raise UserError(f"{output} is not empty and holds no {what}: choose another --output DIR")
 
 
 def _check_kind(grid: Grid, output: Path) -> None:

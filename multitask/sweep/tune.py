@@ -22,7 +22,7 @@ from multitask.reporting.statistics import holdout_scores
 from multitask.sweep.engines.base import Settings, load_engine
 from multitask.sweep.pool import Pool, working
 from multitask.sweep.progress_bars import Progress
-from multitask.sweep.run_sweep import check_output, check_saved, interrupt
+from multitask.sweep.run_sweep import check_saved, interrupt
 from multitask.sweep.same_kernels import choose_kernels
 from multitask.sweep.search_space import Range, SearchSpace
 from multitask.sweep.study import NEEDED, NOTE, Study, open_study, saved_trial
@@ -32,6 +32,7 @@ from multitask.sweep.tuning_results import OPEN, Tried, write_results
 from multitask.utils.errors import UserError, one_line
 from multitask.utils.files import remove_scraps, write_text
 from multitask.utils.optional import optional
+from multitask.utils.outputs import check_output
 from multitask.utils.owner import Busy, owned
 from multitask.utils.signals import on_signal
 
@@ -265,7 +266,7 @@ def _check_earlier(study: Study) -> None:
 
 def _check(space: SearchSpace, directory: SweepDirectory) -> None:
     """Raise UserError if the directory has other content, or another search."""
-    check_output(directory.path, directory.search, "search")
+    check_output(directory.path, directory.search.name)
     if not directory.search.is_file():
         return
     saved, now = load_extended(directory.search).value, space.resolved

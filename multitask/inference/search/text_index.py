@@ -29,7 +29,7 @@ from multitask.utils.files import (
 from multitask.utils.heartbeat import tracked
 from multitask.utils.limits import JSON_BYTES
 from multitask.utils.optional import optional
-from multitask.utils.outputs import has_keys
+from multitask.utils.outputs import is_ours
 from multitask.utils.paths import inside
 
 if TYPE_CHECKING:
@@ -260,9 +260,7 @@ def check_output(directory: Path, overwrite: bool) -> None:
         raise UserError(f"{directory} is a file: choose another --out")
     names = {path.name for path in entries(directory)} if directory.is_dir() else set()
     # a damaged index is one, too
-    replaceable = names >= {FACTS, VECTORS, TEXTS} or has_keys(
-        directory / FACTS, ("origin", "texts")
-    )
+    replaceable = names >= {FACTS, VECTORS, TEXTS} or is_ours(directory / FACTS)
     if names and not replaceable:
         raise UserError(f"{directory} is not empty and holds no index: choose another --out")
     others = sorted(names - {FACTS, VECTORS, TEXTS})

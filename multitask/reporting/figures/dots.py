@@ -19,17 +19,17 @@ from multitask.reporting.figures.maps import draw_heatmaps
 from multitask.reporting.sheet import (
     CURVES,
     GAPS,
-    ComparedGroup,
-    Comparison,
-    PaperCell,
-    PaperRow,
-    PaperTable,
-    Scores,
+    MEAN,
+    Cell,
+    Row,
+    Sheet,
     baseline_of,
-    columns,
     compared_title,
+    facts,
     has_one_baseline,
     several_seeds,
+    tasks,
+    title_of,
 )
 
 PANELS_IN_A_ROW = 4
@@ -37,13 +37,13 @@ PANELS_IN_A_ROW = 4
 MAX_CURVES = len(style.GROUPS)
 
 
-def draw_all(directory: Path, comparison: Comparison) -> list[Path]:
+def draw_all(directory: Path, comparison: Sheet) -> list[Path]:
     """Write every figure: the scores of all groups, the grid's heat maps, the learning curves."""
     figure, curves, gaps = (directory / name for name in ("figure.png", CURVES, GAPS))
     style.save_figure(draw_comparison(comparison), figure)
     maps = heatmap_files(directory, comparison)
-    for (title, file), task in zip(maps.items(), (*comparison["tasks"], None), strict=False):
-        style.save_figure(draw_heatmaps(heatmaps(comparison, task), title), file)
+    for (title, file), name in zip(maps.items(), comparison["columns"], strict=False):
+        style.save_figure(draw_heatmaps(heatmaps(comparison, name), title), file)
     drawn = curve_groups(comparison)
     if drawn:
         style.save_figure(draw_curve_bands(drawn), curves)
@@ -52,59 +52,63 @@ def draw_all(directory: Path, comparison: Comparison) -> list[Path]:
     return [figure, *maps.values(), *([curves, gaps] if drawn else [])]
 
 
-def heatmap_files(directory: Path, comparison: Comparison) -> dict[str, Path]:
+def heatmap_files(directory: Path, comparison: Sheet) -> dict[str, Path]:
     """Return the heat maps' files by column title; none for a grid of fewer than two axes.
 
     With several tasks, the map of their mean comes last.
     """
     if len(long_axes(comparison)) < 2:
         return {}
-    names = [f"heatmap_{task}.png" for task in comparison["tasks"]]
-    if len(names) > 1 and any(group["overall"] for group in comparison["groups"]):
-        names.append("heatmap.png")
+    shown = tasks(comparison)
+    if len(shown) > 1 and any(MEAN in row["cells"] for row in comparison["rows"]):
+        shown.append(MEAN)
     return {
-        title: directory / name for title, name in zip(columns(comparison), names, strict=False)
+        comparison["columns"][name]["title"]: directory
+        / ("heatmap.png" if name == MEAN else f"heatmap_{name}.png")
+        for name in shown
     }
 
 
-def curve_groups(comparison: Comparison) -> dict[str, list[Path]]:
+def curve_groups(comparison: Sheet) -> dict[str, list[Path]]:
     """Return the runs of the groups whose learning curves are drawn.
 
     These are all groups with a log. Of more than ``MAX_CURVES`` groups, they are the baseline, then
     the groups that are best in some column, then the others by their mean over tasks.
     """
-    runs = {group["name"]: [*map(Path, group["runs"])] for group in comparison["groups"]}
+    runs = {row["name"]: [*map(Path, row["runs"])] for row in comparison["rows"]}
     logged = [
-        group
-        for group in comparison["groups"]
-        if all(RunDirectory(run).metrics.is_file() for run in runs[group["name"]])
+        row
+        for row in comparison["rows"]
+        if all(RunDirectory(run).metrics.is_file() for run in runs[row["name"]])
     ]
 
-    def rank(group: ComparedGroup) -> tuple[bool, bool, float]:
-        overall = group["overall"]
-        entries = [*group["tasks"].values(), *([overall] if overall else [])]
-        best = any(entry["best"] for entry in entries)
+    def rank(row: Row) -> tuple[bool, bool, float]:
+        best = any(cell["best"] for cell in row["cells"].values())
+        overall = row["cells"].get(MEAN)
         mean = -math.inf if overall is None or overall["mean"] is None else overall["mean"]
-        return group["name"] != comparison["baseline"], not best, -mean
+        return row["name"] != comparison["baseline"], not best, -mean
 
-    drawn = [group["name"] for group in sorted(logged, key=rank)[:MAX_CURVES]]
+    drawn = [row["name"] for row in sorted(logged, key=rank)[:MAX_CURVES]]
     return {name: paths for name, paths in runs.items() if name in drawn}
 
 
-def draw_comparison(comparison: Comparison) -> "style.Figure":
+def draw_comparison(comparison: Sheet) -> "style.Figure":
     """Draw a panel per task and one for their mean: a line of dots per group, one dot per seed.
 
     The bar is the 95 % interval of the group's mean; the baseline's mean is a dashed line.
     """
-    groups = comparison["groups"]
-    names = [group["name"] for group in groups]
+    names = [row["name"] for row in comparison["rows"]]
     scores = [
-        (style.metric_title(task, kind["metric"]), [group["tasks"].get(task) for group in groups])
-        for task, kind in comparison["tasks"].items()
+        (
+            "mean of the tasks"
+            if name == MEAN
+            else style.metric_title(column["task"], column["metric"]),
+            [row["cells"].get(name) for row in comparison["rows"]],
+        )
+        for name, column in comparison["columns"].items()
+        if name != MEAN or len(tasks(comparison)) > 1
     ]
-    if len(scores) > 1:
-        scores.append(("mean of the tasks", [group["overall"] for group in groups]))
-    height = 1.3 + 0.3 * max(len(groups), 3)
+    height = 1.3 + 0.3 * max(len(names), 3)
     figure, axes = style.panels(
         len(scores),
         PANELS_IN_A_ROW,
@@ -123,7 +127,7 @@ def draw_comparison(comparison: Comparison) -> "style.Figure":
     return figure
 
 
-def _panel(axes: "style.Axes", entries: list[Scores | None], baseline: int) -> None:
+def _panel(axes: "style.Axes", entries: list[Cell | None], baseline: int) -> None:
     base, several = entries[baseline], several_seeds(entries)
     if base and base["mean"] is not None:
         label = "mean of the baseline (bold name)"
@@ -170,7 +174,7 @@ class Gain:
     printed: float | None
 
 
-def draw_paper_table(directory: Path, table: PaperTable) -> list[Path]:
+def draw_paper_table(directory: Path, table: Sheet) -> list[Path]:
     """Write the figures that the table has numbers for; return their paths.
 
     Gains are differences of means, so a table of standard deviations has no figure of them.
@@ -183,7 +187,7 @@ def draw_paper_table(directory: Path, table: PaperTable) -> list[Path]:
     return [directory / name for name in figures]
 
 
-def draw_scores(table: PaperTable) -> "style.Figure":
+def draw_scores(table: Sheet) -> "style.Figure":
     """Draw a panel per column with runs of ours: each row's seeds, mean, spread, printed value.
 
     The axes of all panels span the same number of points, as in MaxPoolBERT's Figure 3, so that
@@ -191,16 +195,16 @@ def draw_scores(table: PaperTable) -> "style.Figure":
     medians; a table of standard deviations shows these alone. Methods are listed down the side;
     the points of a ``curve`` are joined from left to right.
     """
-    places = [
-        place
-        for place in range(len(table["columns"]))
-        if any(cell and cell["values"] for cell in _column(table, place))
+    shown = [
+        name
+        for name in table["columns"]
+        if any(cell and cell["values"] for cell in _column(table, name))
     ]
     names = _names([row["title"] for row in table["rows"]])
     lines_of_names = sum(name.count("\n") + 1 for name in names)
-    curve = bool(table["curve"])
+    curve = table.get("curve")
     figure, axes = style.panels(
-        len(places),
+        len(shown),
         PANELS_IN_A_ROW,
         lambda columns, lines: (
             (1.2 if curve else 3.0) + 2.6 * columns,
@@ -208,16 +212,16 @@ def draw_scores(table: PaperTable) -> "style.Figure":
         ),
         **{"sharex" if curve else "sharey": True},
     )
-    for panel, place in zip(axes, places, strict=False):
-        _scores(panel, table, place)
+    for panel, name in zip(axes, shown, strict=False):
+        _scores(panel, table, name)
         panel.set_title(
-            style.wrapped(table["columns"][place]["title"], PANEL_TITLE), fontsize=style.TITLE
+            style.wrapped(table["columns"][name]["title"], PANEL_TITLE), fontsize=style.TITLE
         )
-    used = axes[: len(places)]
+    used = axes[: len(shown)]
     if curve:
         for panel in used:
             panel.set_xticks(range(len(names)), names)
-            panel.set_xlabel(table["curve"] or "")
+            panel.set_xlabel(curve)
     else:
         axes[0].set_yticks(range(len(names)), names)
         axes[0].set_ylim(len(names) - 0.5, -0.5)  # shared by all panels, the first row on top
@@ -231,16 +235,16 @@ def _names(titles: Sequence[str]) -> list[str]:
     return [textwrap.fill(name, NAME) for name in style.labels(titles, width=style.LONGEST)]
 
 
-def _column(table: PaperTable, place: int) -> list[PaperCell | None]:
-    return [row["cells"][place] for row in table["rows"]]
+def _column(table: Sheet, name: str) -> list[Cell | None]:
+    return [row["cells"].get(name) for row in table["rows"]]
 
 
-def _scores(axes: "style.Axes", table: PaperTable, place: int) -> None:
+def _scores(axes: "style.Axes", table: Sheet, name: str) -> None:
     """Draw one column: by the place of the row from left to right, or from top to bottom."""
-    curve, deviations = bool(table["curve"]), table["statistic"] == "sd"
+    curve, deviations = bool(table.get("curve")), table["statistic"] == "sd"
     middle: Literal["median", "mean"] = "median" if table["statistic"] == "median" else "mean"
     joined = "-" if curve else "none"
-    cells = [(place, cell) for place, cell in enumerate(_column(table, place)) if cell]
+    cells = [(place, cell) for place, cell in enumerate(_column(table, name)) if cell]
 
     def draw(points: Sequence[tuple[int, float]], look: str, label: str, **more: Any) -> None:
         by_place, scores = ([point[axis] for point in points] for axis in (0, 1))
@@ -257,21 +261,21 @@ def _scores(axes: "style.Axes", table: PaperTable, place: int) -> None:
     label = "ours: standard deviation over seeds" if deviations else f"ours: {middle} ± sd"
     bars: dict[str, Any] = {"yerr" if curve else "xerr": spread, "linestyle": joined}
     draw([(row, cell[shown]) for row, cell in ours], "ours", label, **bars)
-    printed = [(row, cell["printed"]) for row, cell in cells if cell["printed"] is not None]
+    printed = [(row, value) for row, cell in cells if (value := cell.get("printed")) is not None]
     if printed:
         draw(printed, "printed", "paper", linestyle=joined)
     style.quiet_frame(axes, across=not curve)
 
 
-def draw_gains(table: PaperTable) -> "style.Figure":
+def draw_gains(table: Sheet) -> "style.Figure":
     """Draw the gain over the baseline, with its interval, by the number of training rows.
 
     The paper's gains are open marks next to ours. If the columns are sizes of training sets
     (``cells``), each task is a line; else each task is a point, in the order of their sizes. The
     first column of a task counts.
     """
-    by_size = any(column.get("cells") for column in table["columns"])
-    point = f"{table['curve']} = " if table["curve"] else ""
+    by_size = any(column.get("cells") for column in table["columns"].values())
+    point = f"{table['curve']} = " if table.get("curve") else ""
     series: dict[str, list[Gain]] = {}
     for row in table["rows"]:
         for gain in _gains(table, row):
@@ -309,7 +313,8 @@ def draw_gains(table: PaperTable) -> "style.Figure":
         axes.plot([], [], **style.LOOKS["printed gain"], **look, label=key)
     axes.set_xticks(range(len(ticks)), ticks)
     axes.set_xlabel("training rows")
-    base = point + table["baseline_title"] if has_one_baseline(table) else "each row's baseline"
+    one = has_one_baseline(table)
+    base = title_of(table, table["baseline"]) if one else "each row's baseline"
     baseline = style.wrapped(f"gain over {base}", 40)
     axes.set_ylabel(f"{baseline}\nin points, 95 % interval")
     style.quiet_frame(axes)
@@ -322,22 +327,21 @@ def _tick(gain: Gain, by_size: bool) -> str:
     return f"{gain.size:,}" if by_size else f"{style.wrapped(gain.title, TICK)}\n{gain.size:,}"
 
 
-def _gains(table: PaperTable, row: PaperRow) -> list[Gain]:
+def _gains(table: Sheet, row: Row) -> list[Gain]:
     """Return the row's difference to the baseline per task and size of the training set."""
     gains: dict[tuple[str, str | None], Gain] = {}
     base = baseline_of(table, row)
-    for place, (column, cell) in enumerate(zip(table["columns"], row["cells"], strict=True)):
-        difference = cell.get("difference") if cell else None
-        rows = cell.get("train_rows") if cell else None
+    for name, cell in row["cells"].items():
+        column, difference = table["columns"][name], cell.get("difference")
+        rows = facts(row, name).get("train_rows")
         if difference and rows and None not in (difference["value"], difference["low"]):
-            task = column["of"] or column["task"]
+            task = column.get("of") or column["task"]
             numbers = (difference["value"], difference["low"], difference["high"])
-            printed = cell["printed"] if cell else None
-            other = base["cells"][place] if base else None
-            base_printed = other["printed"] if other else None
-            paper = None if printed is None or base_printed is None else printed - base_printed
+            printed, other = cell.get("printed"), base and base["cells"].get(name)
+            against = other.get("printed") if other else None
+            paper = None if printed is None or against is None else printed - against
             gain = Gain(task, column["title"], rows, *numbers, paper)
-            gains.setdefault((task, column["cells"]), gain)
+            gains.setdefault((task, column.get("cells")), gain)
     return list(gains.values())
 
 
