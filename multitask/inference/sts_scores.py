@@ -10,13 +10,7 @@ import numpy as np
 
 from multitask.data.sts_suites import Suite
 from multitask.inference.similarity import alignment, cosines, mean_cosine, uniformity
-from multitask.reporting.sts_report import (
-    Correlations,
-    StsScores,
-    SubsetScores,
-    SuiteEntry,
-    SuiteScores,
-)
+from multitask.reporting.sts_report import Correlations, StsScores, SuiteEntry
 from multitask.tasks.regression import correlation
 from multitask.tasks.rows import Rows
 
@@ -105,11 +99,11 @@ def pair_space(rows: Rows, vectors: Encode, highest: float) -> dict[str, float]:
 
 def score_suite(
     suite: Suite, similarities: Mapping[str, np.ndarray], seen: Mapping[str, np.ndarray] | None
-) -> SuiteScores:
+) -> SuiteEntry:
     """Compute a suite's counts and scores from each pair's similarity [N] and ``seen`` flag [N]."""
     count = None if seen is None else int(sum(flags.sum() for flags in seen.values()))
     scores = {name: (rows.gold, similarities[name]) for name, rows in suite.items()}
-    entry: SuiteScores = {
+    entry: SuiteEntry = {
         "pairs": sum(map(len, suite.values())),
         "without_score": sum(rows.unlabelled_dropped for rows in suite.values()),
         "in_training": count,
@@ -129,7 +123,7 @@ def averages(subsets: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> StsScores:
     ``subsets`` maps names to gold scores and similarities [N]; empty subsets are left out.
     """
     subsets = {name: both for name, both in subsets.items() if len(both[0])}
-    single: dict[str, SubsetScores] = {
+    single: dict[str, Correlations] = {
         name: {"pairs": len(both[0]), **_correlations(*both)} for name, both in subsets.items()
     }
     pairs = [entry["pairs"] for entry in single.values()]

@@ -16,14 +16,12 @@ from multitask.reporting.sheet import (
     Cell,
     Row,
     Sheet,
-    line,
     rows_only,
-    several_seeds,
     tasks,
     titles,
 )
 from multitask.reporting.table_formats import Table
-from multitask.reporting.verdicts import SIGNIFICANT, significant
+from multitask.reporting.verdicts import significant
 
 LEGEND = (
     "Dot: the mean over seeds; bar: its 95 % interval; stroke: the baseline. The best of many is "
@@ -48,7 +46,10 @@ def comparison_page(directory: Path, sheet: Sheet) -> Page:
     }
     found[scores] = Section(scores, [tables[scores], Image(directory / "figure.png", alt)])
     if differences in found:
-        found[differences] = _differences(sheet, differences)
+        verdicts = Lines(sheet.get("verdicts", []))
+        found[differences] = Section(
+            differences, [tables[differences], verdicts], [], "Differences"
+        )
     last = {sheet_tables.GAIN_TITLE, sheet_tables.MATRIX_TITLE}
     transfer = [section for title, section in found.items() if title in last]
     notes, settings = sheet["notes"], settings_table(rows)
@@ -65,7 +66,7 @@ def comparison_page(directory: Path, sheet: Sheet) -> Page:
     return Page(
         folder=directory,
         title=f"Comparison: {directory.resolve().name}",
-        summary=_summary(sheet),
+        summary=f'Runs of {", ".join(tasks(sheet))}; baseline: "{sheet["baseline"]}".',
         sections=[
             *(section for title, section in found.items() if title not in last),
             *([Section("Notes", [Lines(notes)], alert=True)] if notes else []),
@@ -100,33 +101,6 @@ def _best(cells: Column) -> str:
     return max(cells, key=lambda name: cells[name]["mean"])
 
 
-def _summary(sheet: Sheet) -> str:
-    baseline, runs = sheet["baseline"], sum(len(row["runs"]) for row in sheet["rows"])
-    counted = [_counted(len(sheet["rows"]), "group"), _counted(runs, "run")]
-    text = f'{", ".join(counted)} on {", ".join(tasks(sheet))}; baseline: "{baseline}".'
-    overall, held_out = _column(sheet, MEAN), _held_out(sheet, MEAN)
-    scores = held_out or overall
-    if len(scores) < 2:
-        return text
-    best = _best(scores)
-    where = "Best on the held-out rows" if held_out else "Best mean over the tasks"
-    text += f' {where}: "{best}" with {sheet_tables.score_cell(scores[best])}'
-    if best == baseline:
-        text += ", the baseline"
-    elif best in overall and baseline in overall:
-        dev = f" {sheet_tables.score_cell(overall[best])} on dev;" if held_out else ""
-        difference = sheet_tables.difference_cell(overall[best]["difference"])
-        base = sheet_tables.score_cell(overall[baseline])
-        text += f";{dev} the baseline has {base} (difference {difference})"
-    if not several_seeds(scores.values()):
-        text += f"; {sheet_tables.ONE_SEED}"
-    return f"{text}."
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
 def _tiles(sheet: Sheet) -> list[Tile]:
     """Build a tile for the mean and one per task: the best row next to the baseline.
 
@@ -156,22 +130,6 @@ def _tiles(sheet: Sheet) -> list[Tile]:
         title = "mean of the tasks" if name == MEAN else sheet["columns"][name]["title"]
         tiles.append(Tile(title, who, cell["mean"], cell["low"], cell["high"], references, flags))
     return tiles
-
-
-def _differences(sheet: Sheet, title: str) -> Section:
-    """List the differences, the clear ones in bold; the interval is the second line of a cell."""
-    lines: list[list[str]] = []
-    marked: set[tuple[int, int]] = set()
-    for row in sheet["rows"]:
-        found = [cell and cell.get("difference") for cell in line(sheet, row["cells"])]
-        if not any(found):
-            continue
-        marked |= {(len(lines), place) for place, each in enumerate(found, 1) if significant(each)}
-        parts = [sheet_tables.difference_parts(each) if each else None for each in found]
-        lines.append([row["name"], *(f"{p[0]} {p[2]}\n{p[1]}" if p else "-" for p in parts)])
-    table = Table(("group", *titles(sheet)), lines, frozenset(marked))
-    text = [Text(f"Bold: p below {SIGNIFICANT}.")] if marked else []
-    return Section(title, [*text, table, Lines(sheet.get("verdicts", []))], label="Differences")
 
 
 def settings_table(rows: Sequence[Row]) -> Table | None:

@@ -153,11 +153,9 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
         if row.printed and len(row.printed) != len(layout.columns):
             message = f"{len(row.printed)} values for {len(layout.columns)} columns"
             raise tree.error(("rows", name, "printed"), message)
-        if row.baseline is not None and row.baseline not in layout.rows:
-            message = f"expected one of {', '.join(layout.rows)}"
-            raise tree.error(("rows", name, "baseline"), message)
-        if name in _above(layout, name):
-            message = "the row would be compared with itself, perhaps over others: leave it out"
+        bases = [key for key, other in layout.rows.items() if other.baseline is None]
+        if row.baseline is not None and row.baseline not in bases:
+            message = f"expected a row that names none itself: {', '.join(bases)}"
             raise tree.error(("rows", name, "baseline"), message)
     for key, alone in (("other_rows", not layout.other_rows), ("curve", layout.curve)):
         if alone and not layout.rows:
@@ -166,13 +164,3 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
     if layout.baseline is not None and layout.rows and layout.baseline not in layout.rows:
         raise tree.error(("baseline",), f"expected one of {', '.join(layout.rows)}")
     return layout
-
-
-def _above(layout: Layout, name: str) -> list[str]:
-    """List a row's baseline, the baseline of that, and so on, until one comes again."""
-    found: list[str] = []
-    above = layout.rows[name].baseline
-    while above in layout.rows and above not in found:
-        found.append(above)
-        above = layout.rows[above].baseline
-    return found

@@ -1,6 +1,6 @@
 """Caveats about the runs of a sheet, and how a paper's setting differs from theirs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,34 +78,32 @@ def _listed(runs: list[Path], total: int) -> str:
     return ", ".join(map(str, runs[:3])) + more
 
 
-# what is named of our runs, by its key in the paper's setting; None: a paper does not say it
-SETTING: Mapping[str, tuple[str, str | None]] = {
-    "encoder": ("encoder", "encoder"),
-    "train_rows": ("training rows", "rows"),
-    "epochs": ("epochs", "epochs"),
-    "updates": ("updates", None),
-    "seeds": ("seeds", "seeds"),
+# what is named of our runs
+SETTING = {
+    "encoder": "encoder",
+    "train_rows": "training rows",
+    "epochs": "epochs",
+    "updates": "updates",
+    "seeds": "seeds",
 }
 
 
 def setting_notes(sheet: Sheet) -> list[str]:
     """Name encoder, rows, epochs, updates and seeds of ours; warn where the paper has others."""
-    ours: dict[str, list[Mapping[str, Any]]] = {}  # by column
-    for name in sheet["columns"]:
-        having = [row for row in sheet["rows"] if name in row["cells"]]
-        filled = [row for row in having if row["cells"][name]["values"]]
-        if filled:
-            ours[name] = [facts(row, name) for row in filled]
+    cells: list[Any] = [
+        facts(row, name) for row in sheet["rows"] for name, c in row["cells"].items() if c["values"]
+    ]
     named, others = [], []
-    for key, (title, printed) in SETTING.items():
-        if text := _by_column(sheet, {name: _known(key, each) for name, each in ours.items()}):
-            named.append(f"{title} {text}")
-        want: object = (sheet["paper"] or {}).get(printed or "")
-        every = [each for of_column in ours.values() for each in of_column]
+    for key, title in SETTING.items():
+        values = [len(each["values"]) if key == "seeds" else each.get(key) for each in cells]
+        known = [value for value in dict.fromkeys(values) if value is not None]
+        if known:
+            named.append(f"{title} {_listed_values(known)}")
+        want = (sheet["paper"] or {}).get("rows" if key == "train_rows" else key)
         if want == "all":  # that is, nothing takes some away
-            differs = not all(each.get("all_rows", True) for each in every)
+            differs = not all(each.get("all_rows", True) for each in cells)
         else:
-            differs = want is not None and bool({*_known(key, every)} - {want})
+            differs = want is not None and bool({*known} - {want})
         others += [f"{title} {_number(want)}"] if differs else []
     notes = [f"Our runs: {'; '.join(named)}."] if named else []
     if others:
@@ -113,29 +111,11 @@ def setting_notes(sheet: Sheet) -> list[str]:
     return notes
 
 
-def _known(key: str, of_cells: Sequence[Mapping[str, Any]]) -> list[object]:
-    """Return the values of a fact where it is known; the seeds are counted."""
-    if key == "seeds":
-        return [len(each["values"]) for each in of_cells]
-    return [value for each in of_cells if (value := each.get(key)) is not None]
-
-
-def _by_column(sheet: Sheet, known: Mapping[str, Sequence[object]]) -> str:
-    """Write a value once, or by the title of a task's first column if tasks differ."""
-    shown: dict[tuple[object, object], str] = {}
-    texts = []
-    for name, values in known.items():
-        column = sheet["columns"][name]
-        of_task = (column.get("task"), column.get("cells"))
-        if values and of_task not in shown:  # a task's second metric is of the same runs
-            distinct = list(dict.fromkeys(values))
-            shown[of_task] = " or ".join(map(_number, distinct))
-            if len(distinct) > 2:
-                numbers = [value for value in distinct if isinstance(value, int | float)]
-                ends = f"{_number(min(numbers))} to {_number(max(numbers))}" if numbers else ""
-                shown[of_task] = ends or ", ".join(map(_number, distinct))
-            texts.append(f"{column['title']} {shown[of_task]}")
-    return shown.popitem()[1] if len({*shown.values()}) == 1 else ", ".join(texts)
+def _listed_values(values: Sequence[Any]) -> str:
+    numbers = [value for value in values if isinstance(value, int | float)]
+    if len(numbers) > 2:
+        return f"{_number(min(numbers))} to {_number(max(numbers))}"
+    return " or ".join(map(_number, values))
 
 
 def _number(value: object) -> str:

@@ -29,11 +29,10 @@ from multitask.reporting.table_formats import (
     latex_float,
     number,
     p_value,
-    score,
     signed,
     text_page,
 )
-from multitask.reporting.verdicts import differ
+from multitask.reporting.verdicts import differ, significant
 
 HOLDOUT_TITLE = "Scores on the held-out rows of train: choose by these, report dev"
 GAIN_TITLE = "Relative gain over single-task training in %, and its mean Δm"
@@ -72,7 +71,7 @@ def markdown_text(sheet: Sheet) -> str:
 def latex_text(sheet: Sheet) -> str:
     """Write one float with the tables one above the other, none wider than the page."""
     caption = [f"{sheet['title']}.", *remarks(sheet)]
-    return latex_float(titled_tables(sheet, narrow=True), caption)
+    return latex_float(titled_tables(sheet), caption)
 
 
 def csv_text(sheet: Sheet) -> str:
@@ -106,20 +105,10 @@ def remarks(sheet: Sheet) -> list[str]:
     return [*sheet.get("verdicts", []), *explanations(sheet), *sheet["notes"]]
 
 
-def titled_tables(sheet: Sheet, narrow: bool = False) -> list[tuple[str, Table]]:
-    """Return the title and the content of each table that is not empty.
-
-    ``narrow`` transposes the differences if they have more columns than rows.
-    """
+def titled_tables(sheet: Sheet) -> list[tuple[str, Table]]:
+    """Return the title and the content of each table that is not empty."""
     ratios = sheet["statistic"] == "sd"  # differences are of means
     differences = sd_ratio_table(sheet) if ratios else difference_table(sheet)
-    if (
-        narrow
-        and sheet["paper"]
-        and differences
-        and len(differences.header) - 2 > len(differences.rows)
-    ):
-        differences = _turned(differences)
     tables: dict[str, Table | None] = {
         scores_title(sheet): score_table(sheet),
         HOLDOUT_TITLE: holdout_table(sheet),
@@ -131,13 +120,6 @@ def titled_tables(sheet: Sheet, narrow: bool = False) -> list[tuple[str, Table]]
     return [(title, table) for title, table in tables.items() if table is not None]
 
 
-def _turned(table: Table) -> Table:
-    """Transpose a table; the first two cells of a row become the header of its column."""
-    head = ("", *(f"{name}, {whose}" for name, whose, *_ in table.rows))
-    columns = zip(table.header, *table.rows, strict=True)
-    return Table(head, [*columns][2:])
-
-
 def scores_title(sheet: Sheet) -> str:
     return f"{sheet['title']}, in percent" if sheet["paper"] else "Dev scores"
 
@@ -147,48 +129,31 @@ def score_table(sheet: Sheet) -> Table:
 
     The best mean of a column is marked, unless a row has one seed or it is a paper's table.
     """
-    lines, ours = [], []
+    lines, ours, statistic = [], [], sheet["statistic"]
+    # of deviations three significant digits: MaxPoolBERT's Table 3 has 6.34 and .0746
+    pattern = ".3g" if statistic == "sd" else ".2f" if sheet["paper"] else ".3f"
     for row in sheet["rows"]:
         cells = line(sheet, row["cells"])
-        printed = [cell.get("printed") if cell else None for cell in cells]
-        if any(value is not None for value in printed):
-            shown = _spread if sheet["statistic"] == "sd" else _percent
-            lines.append([row["title"], "paper", *map(shown, printed)])
+        printed = [number(cell.get("printed") if cell else None, pattern) for cell in cells]
+        if set(printed) != {"-"}:
+            lines.append([row["title"], "paper", *printed])
         if not sheet["paper"] or any(cell and cell["values"] for cell in cells):
             whose = "ours" if sheet["paper"] else str(len(row["seeds"]))
-            lines.append([row["title"], whose, *(_shown(sheet, cell) for cell in cells)])
+            shown = (score_cell(cell, pattern, statistic) for cell in cells)
+            lines.append([row["title"], whose, *shown])
             ours.append(cells)
     head = ("", "") if sheet["paper"] else ("group", "seeds")
     marked = frozenset[tuple[int, int]]() if sheet["paper"] else best_cells(ours, 2)
     return Table((*head, *titles(sheet)), lines, marked)
 
 
-def _shown(sheet: Sheet, cell: Cell | None) -> str:
-    """Write what the sheet shows of a cell: our mean or median and sd, or the sd alone."""
-    if not sheet["paper"]:
-        return score_cell(cell)
-    value: Any = cell.get(sheet["statistic"]) if cell else None
-    if sheet["statistic"] == "sd":
-        return _spread(value)
-    if cell and cell["values"]:
-        return f"{_percent(value)} ± {_percent(cell['sd'])}"
-    return _percent(value)  # an average has no deviation
-
-
-def _percent(value: float | None) -> str:
-    return number(value, ".2f")
-
-
-def _spread(value: float | None) -> str:
-    """Three significant digits: MaxPoolBERT's Table 3 has 6.34 and .0746."""
-    return number(value, ".3g")
-
-
-def score_cell(cell: Cell | Marginal | None) -> str:
+def score_cell(cell: Cell | Marginal | None, pattern: str = ".3f", statistic: str = "mean") -> str:
     """Mean and standard deviation, such as ``0.712 ± 0.004``; ``-`` without a score."""
-    if cell is None or cell["mean"] is None:
-        return "-"
-    return f"{score(cell['mean'])} ± {score(cell['sd'])}"
+    found: Any = cell or {}
+    value = found.get(statistic)
+    if value is None or statistic == "sd" or "sd" not in found:  # an average has no deviation
+        return number(value, pattern)
+    return f"{number(value, pattern)} ± {number(found['sd'], pattern)}"
 
 
 def best_cells(
@@ -238,14 +203,18 @@ def _every_difference(sheet: Sheet) -> list[Difference]:
 
 
 def difference_table(sheet: Sheet) -> Table | None:
-    """Build the table of differences to the baseline, the paper's above ours; None without any."""
+    """Build the table of differences to the baseline, the paper's above ours; None without any.
+
+    Significant ones are marked.
+    """
     digits = 2 if sheet["paper"] else 3
 
-    def pair(cell: Cell | None, base: Cell | None) -> tuple[str, str]:
+    def pair(cell: Cell | None, base: Cell | None) -> tuple[str, str, bool]:
         printed, other = (each.get("printed") if each else None for each in (cell, base))
         apart = None if printed is None or other is None else printed - other
         difference = cell.get("difference") if cell else None
-        return signed(apart, 2), difference_cell(difference, digits)
+        shown = difference_cell(difference, digits) if difference else "-"
+        return signed(apart, 2), shown, significant(difference)
 
     return _against_baselines(sheet, pair)
 
@@ -258,53 +227,51 @@ def sd_ratio_title(sheet: Sheet) -> str:
 def sd_ratio_table(sheet: Sheet) -> Table | None:
     """Build the table of each row's standard deviation, divided by that of its baseline."""
 
-    def pair(cell: Cell | None, base: Cell | None) -> tuple[str, str]:
+    def pair(cell: Cell | None, base: Cell | None) -> tuple[str, str, bool]:
         above, below = (each.get("printed") if each else None for each in (cell, base))
         paper = number(above / below, ".2f") if above and below else "-"
         ratio = cell and base and sd_ratio(cell["values"], base["values"])
-        if not ratio:
-            return paper, "-"
-        return paper, f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+        ours = "{:.2f} [{:.2f}, {:.2f}]".format(*ratio) if ratio else "-"
+        return paper, ours, False
 
     return _against_baselines(sheet, pair)
 
 
 def _against_baselines(
-    sheet: Sheet, pair: Callable[[Cell | None, Cell | None], tuple[str, str]]
+    sheet: Sheet, pair: Callable[[Cell | None, Cell | None], tuple[str, str, bool]]
 ) -> Table | None:
-    """Build a table of what ``pair`` says of a cell and its baseline's, printed and ours.
+    """Build a table of what ``pair`` says of a cell and its baseline's: printed, ours, its mark.
 
     None without a row. A paper's averages have no column.
     """
     columns = [name for name, column in sheet["columns"].items() if "over" not in column]
-    rows = []
+    head = ("", "") if sheet["paper"] else ("group",)
+    rows: list[list[str]] = []
+    marked: set[tuple[int, int]] = set()
     for row in sheet["rows"]:
         base = baseline_of(sheet, row)
         if base is None:
             continue
         pairs = [pair(row["cells"].get(name), base["cells"].get(name)) for name in columns]
-        for whose, shown in zip(("paper", "ours"), zip(*pairs, strict=True), strict=True):
-            if set(shown) != {"-"}:
-                title = compared_title(sheet, row)
-                rows.append([title, *([whose] if sheet["paper"] else []), *shown])
-    head = ("", "") if sheet["paper"] else ("group",)
+        printed, ours, marks = zip(*pairs, strict=True)
+        title = compared_title(sheet, row)
+        if set(printed) != {"-"}:
+            rows.append([title, "paper", *printed])
+        if set(ours) != {"-"}:
+            marked |= {(len(rows), len(head) + place) for place, mark in enumerate(marks) if mark}
+            rows.append([title, *(["ours"] if sheet["paper"] else []), *ours])
     header = (*head, *(sheet["columns"][name]["title"] for name in columns))
-    return Table(header, rows) if rows else None
+    return Table(header, rows, frozenset(marked)) if rows else None
 
 
-def difference_cell(difference: Difference | None, digits: int = 3) -> str:
-    """Format a difference, such as ``+0.012 [-0.003, +0.027] p 0.123``; ``-`` for None."""
-    return " ".join(difference_parts(difference, digits)) if difference else "-"
+def difference_cell(difference: Difference, digits: int = 3) -> str:
+    """Format a difference, such as ``+0.012 [-0.003, +0.027] p 0.123``.
 
-
-def difference_parts(difference: Difference, digits: int = 3) -> tuple[str, str, str]:
-    """Return the parts of ``difference_cell``: ``+0.012``, ``[-0.003, +0.027]`` and ``p 0.123``.
-
-    Without a p, as one side has one seed, the last one is ``rows only``.
+    Without a p, as one side has one seed, it ends with ``rows only``.
     """
     bounds = interval(difference["low"], difference["high"], digits)
     p = "rows only" if rows_only(difference) else p_value(difference["p_holm"])
-    return signed(difference["value"], digits), bounds, p
+    return f"{signed(difference['value'], digits)} {bounds} {p}"
 
 
 def training_tables(sheet: Sheet) -> dict[str, Table]:
@@ -409,7 +376,8 @@ def explanations(sheet: Sheet) -> list[str]:
     if found:
         lines.append(
             f"Differences to {_baseline(sheet)} are of means: paired bootstrap over dev rows and "
-            f"seeds, {sheet['resamples']:,} resamples, 95 % percentile interval."
+            f"seeds, {sheet['resamples']:,} resamples, 95 % percentile interval. Significant ones "
+            "are marked."
         )
     if any(map(rows_only, found)):
         lines.append("Rows only: an interval of the dev rows alone, as a side has one seed; no p.")

@@ -18,7 +18,6 @@ import math
 import statistics
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -93,24 +92,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-class Ratio(NamedTuple):
-    """A ratio of standard deviations and its interval.
-
-    Attributes:
-        value: the ratio.
-        low: lower end of the interval.
-        high: upper end of the interval.
-    """
-
-    value: float
-    low: float
-    high: float
-
-
 def sd_ratio(
     values: Sequence[float | None], baseline: Sequence[float | None], confidence: float = 0.95
-) -> Ratio | None:
-    """Return sd(values) / sd(baseline) with the interval of the F distribution.
+) -> tuple[float, float, float] | None:
+    """Return sd(values) / sd(baseline) and both ends of its interval of the F distribution.
 
     It holds for independent seeds with normally distributed scores. Three seeds each give a factor
     of 6.2 either way, five 3.1. None with fewer than two seeds, an undefined score, or a standard
@@ -130,7 +115,7 @@ def sd_ratio(
     tail = (1 - confidence) / 2
     low, high = (f.ppf(share, freedom, baseline_freedom) ** 0.5 for share in (tail, 1 - tail))
     ratio = ours / theirs
-    return Ratio(ratio, ratio / float(high), ratio / float(low))
+    return ratio, ratio / float(high), ratio / float(low)
 
 
 def held_out(runs: Sequence[tuple[Path, RunReport]], counted: Collection[str]) -> Cells | None:

@@ -7,7 +7,7 @@ compared only with one that excludes 0, of rows that were trained alike.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from multitask.reporting.sheet import (
@@ -41,8 +41,8 @@ ONE_SEED, PRINTED_0, UNEQUAL, SAME = (
 )
 # in the order of a sentence
 CLEAR = (HIGHER, LOWER, AS_PRINTED, LARGER, SMALLER, OPPOSITE, EQUAL)
-NONE = (ONE_SEED, PRINTED_0, UNEQUAL, SAME)
-WORDS = (*CLEAR, CANNOT_TELL, NOT_SIGNIFICANT, *NONE)
+NONE = (ONE_SEED, PRINTED_0, SAME)
+WORDS = (*CLEAR, CANNOT_TELL, NOT_SIGNIFICANT, UNEQUAL, *NONE)
 # rows of one verdict that are named; more are counted
 NAMED = 6
 
@@ -128,11 +128,9 @@ def verdicts(sheet: Sheet) -> list[str]:
             continue
         tested = any(row.difference["p_holm"] is not None for row in every)
         end = f"; significant: Holm's p is below {SIGNIFICANT:g}." if tested else "."
-        title = title_of(sheet, base["name"])
-        lines.append(f"Compared with {title}{end}")
+        lines.append(f"Compared with {title_of(sheet, base['name'])}{end}")
         for column, rows in by_title.items():
             lines.append(sentence(column, rows, digits=digits, margin=sheet.get("margin")))
-        lines += _unequal_training(title, by_title)
         against += [row for row in every if row.printed is not None]
     if against:
         counts = Counter(map(verdict, against)).most_common()
@@ -210,7 +208,9 @@ def _listed(rows: Sequence[Compared], digits: int, *, names_only: bool) -> str:
     if len(rows) > NAMED:
         low = signed(min(row.difference["low"] for row in rows), digits)
         high = signed(max(row.difference["high"] for row in rows), digits)
-        return f"{len(rows)} rows, the intervals allow {low} to {high}"
+        unequal = sum(bool(row.trained) for row in rows)
+        apart = f" ({unequal} not trained like the baseline)" if unequal else ""
+        return f"{len(rows)} rows{apart}, the intervals allow {low} to {high}"
     texts = []
     for row in rows:
         value, low, high = (row.difference[key] for key in ("value", "low", "high"))
@@ -219,23 +219,3 @@ def _listed(rows: Sequence[Compared], digits: int, *, names_only: bool) -> str:
         text = f"{row.row} {signed(value, digits)} {interval(low, high, digits)}"
         texts.append(f"{text} ({', '.join(remarks)})" if remarks else text)
     return ", ".join(texts)
-
-
-def _unequal_training(baseline: str, columns: Mapping[str, Sequence[Compared]]) -> list[str]:
-    """List the rows that were not trained like the baseline: one line, or none.
-
-    A row whose training differs in some columns only has their titles.
-    """
-    ways: dict[str, dict[str, list[str]]] = {}
-    for column, rows in columns.items():
-        for row in rows:
-            ways.setdefault(row.row, {}).setdefault(row.trained, []).append(column)
-    listed = []
-    for name, of_row in ways.items():
-        texts = [
-            way if len(of_row) == 1 else f"{way} for {', '.join(titles)}"
-            for way, titles in of_row.items()
-            if way
-        ]
-        listed += [f"{name} ({'; '.join(texts)})"] if texts else []
-    return [f"Not trained like {baseline}: {', '.join(listed)}."] if listed else []

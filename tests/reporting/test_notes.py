@@ -17,7 +17,7 @@ from multitask.reporting.layout import Layout
 from multitask.reporting.notes import rows_trained_for, train_rows, training_of
 from multitask.reporting.paper_table import paper_table
 from multitask.reporting.read_runs import Group
-from multitask.reporting.write_sheet import write_comparison
+from multitask.reporting.write_sheet import write_sheet
 from tests.support.fabricated_run import edited, write_run
 from tests.support.run_files import full_report
 
@@ -97,7 +97,7 @@ def changed(run, **changes):
 
 def test_times_are_medians_and_their_ratios_in_every_format(groups, tmp_path):
     comparison = compare(groups, "base", resamples=20)
-    base, slow, probe = (group["training_time"] for group in comparison["groups"])
+    base, slow, probe = (group["training_time"] for group in comparison["rows"])
     medians = [statistics.median(SECONDS[name]) for name in ("base", "slow")]
     assert base == {"epoch_seconds": medians[0], "ratio": 1.0}
     assert slow == {"epoch_seconds": medians[1], "ratio": medians[1] / medians[0]}
@@ -106,7 +106,7 @@ def test_times_are_medians_and_their_ratios_in_every_format(groups, tmp_path):
     table = sheet_tables.time_table(comparison)
     assert table.header == ("group", "seconds an epoch", "ratio to base")
     assert table.rows == [["base", "10.0", "x1.00"], ["slow", "25.0", "x2.50"]]
-    write_comparison(tmp_path / "out", comparison)
+    write_sheet(tmp_path / "out", comparison)
     for name, row in (("md", "| slow | 25.0 | x2.50 |"), ("tex", r"slow & 25.0 & x2.50 \tab")):
         text = (tmp_path / "out" / f"table.{name}").read_text()
         assert sheet_tables.TIME_TITLE in text and row in text
@@ -129,7 +129,7 @@ def test_times_are_medians_and_their_ratios_in_every_format(groups, tmp_path):
 def test_times_of_several_machines_are_left_out_with_a_note(change, words, groups):
     changed(groups[1].runs[2], **change)
     comparison = compare(groups, "base", resamples=20)
-    assert [group["training_time"] for group in comparison["groups"]] == [None] * 3
+    assert [group["training_time"] for group in comparison["rows"]] == [None] * 3
     assert sheet_tables.TIME_TITLE not in sheet_tables.markdown_text(comparison)
     (note,) = comparison["notes"]
     assert note.startswith(f"Training times do not compare, the runs differ in {words}")
@@ -145,10 +145,10 @@ def test_a_report_older_than_the_count_of_threads_is_no_other_machine(groups):
 def test_without_times_there_is_no_table(groups):
     changed(groups[0].runs[0], epoch_seconds=None)
     comparison = compare(groups, "base", resamples=20)
-    assert comparison["groups"][0]["training_time"] is None
-    assert comparison["groups"][1]["training_time"]["ratio"] is None
+    assert comparison["rows"][0]["training_time"] is None
+    assert comparison["rows"][1]["training_time"]["ratio"] is None
     assert sheet_tables.time_table(comparison) is None
-    for group in comparison["groups"]:  # a comparison that was saved before times were
+    for group in comparison["rows"]:  # a comparison that was saved before times were
         del group["training_time"]
     assert sheet_tables.time_table(comparison) is None and sheet_tables.csv_text(comparison)
 

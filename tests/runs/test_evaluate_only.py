@@ -21,6 +21,7 @@ from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.run_files import events
 from tests.support.sts_files import write_suites
+from multitask.reporting.sheet import MEAN
 
 CONFIG = """\
 extends: {root}/configs/cs224n.yaml
@@ -96,7 +97,7 @@ def test_a_suite_is_followed_and_changes_nothing_else(config, tiny_encoder, cour
         assert other["tasks"][task]["dev"] == report["tasks"][task]["dev"]
     capsys.readouterr()
     compared = compare(group_runs([run, run.with_name("with")]), "run")
-    overall = [group["overall"]["mean"] for group in compared["groups"]]
+    overall = [row["cells"][MEAN]["mean"] for row in compared["rows"]]
     assert overall[0] == overall[1]  # the suite is a column, but not in the mean
 
 

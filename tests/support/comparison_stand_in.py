@@ -33,11 +33,11 @@ def compare(
     return {"baseline": baseline, "axes": axes, "margin": margin, "groups": result, "notes": []}
 
 
-def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
+def write_sheet(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     texts = {
         "comparison.json": json.dumps(comparison),
         "table.md": "\n".join(
-            [*(group["name"] for group in comparison["groups"]), *comparison["notes"]]
+            [*(group["name"] for group in comparison["rows"]), *comparison["notes"]]
         ),
     }
     for name, text in texts.items():

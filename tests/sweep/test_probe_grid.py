@@ -17,6 +17,7 @@ from multitask.training import frozen_probe
 from multitask.training.setup import set_up
 from tests.conftest import ROOT
 from tests.support.plain_probe import plainly_trained
+from multitask.reporting.sheet import MEAN
 
 GRID = """
 grid:
@@ -202,13 +203,13 @@ def test_a_pooler_with_parameters_is_trained_with_its_head(desk, head, kept, mon
 
 def test_the_comparison_says_that_rows_are_composed(finished):
     comparison = json.loads((finished / "comparison.json").read_text())
-    assert [(group["name"], group["seeds"]) for group in comparison["groups"]] == [
+    assert [(group["name"], group["seeds"]) for group in comparison["rows"]] == [
         (cell, [1, 2]) for cell in CELLS
     ]
     for cell in CELLS:
-        (group,) = [group for group in comparison["groups"] if group["name"] == cell]
+        (group,) = [group for group in comparison["rows"] if group["name"] == cell]
         means = [report(finished, cell, seed)["overall"]["mean"] for seed in (1, 2)]
-        assert group["overall"]["values"] == pytest.approx(means)
+        assert group["cells"][MEAN]["values"] == pytest.approx(means)
     for name in ("table.md", "table.tex"):
         assert "Rows composed of probes: every run." in (finished / name).read_text()
 

@@ -44,7 +44,7 @@ def test_what_a_paper_prints_is_its_layout():
 def test_groups_in_twos_are_tested_over_their_seeds():
     """By the formula: mean of the differences, Student's t with four degrees of freedom."""
     saved = json.loads((grid_tables.GRIDS / "smart_pooling.json").read_text())
-    scores = [group["tasks"]["sts"]["values"] for group in saved["groups"][-2:]]
+    scores = [group["tasks"]["sts"]["values"] for group in saved["rows"][-2:]]
     gains = [after - before for before, after in zip(*scores, strict=True)]
     mean, error = statistics.fmean(gains), statistics.stdev(gains) / math.sqrt(5)
     table, _, said = grid_tables.paired("smart_pooling").partition("\n\n")
@@ -99,7 +99,7 @@ def test_a_stored_grid_says_how_much_each_row_was_trained(path):
     stored = json.loads(path.read_text())
     words = stored["source"]["command"].split()
     probe = words[2] == "ablate" and load_grid(ROOT / words[3]).probe
-    for group in stored["groups"]:
+    for group in stored["rows"]:
         unplanned = DECIDES in json.dumps(group["settings"])
         assert (None in (group.get("updates"), group.get("trained_rows"))) == bool(
             probe or unplanned

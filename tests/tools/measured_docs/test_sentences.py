@@ -121,12 +121,12 @@ def test_a_changed_number_of_a_saved_grid_changes_its_sentence(tmp_path, monkeyp
         return line
 
     assert sst() == "- sst accuracy: none significant, the intervals allow -0.037 to +0.024."
-    changed = saved["groups"][1]
+    changed = saved["rows"][1]
     changed["tasks"]["sst"]["difference"] |= {"value": 0.01, "low": 0.001, "p_holm": 0.04}
     assert sst().startswith(f"- sst accuracy: higher: {changed['name']} +0.010 [+0.001, ")
     changed["tasks"]["sst"]["difference"]["p_holm"] = None
     assert "no verdict from one seed: lambda" in sst()
-    changed["updates"] = saved["groups"][0]["updates"] // 3
+    changed["updates"] = saved["rows"][0]["updates"] // 3
     sst()
     line = f"- Not trained like plain: {changed['name']} (33 % of the updates)."
     assert line in says("grids/smart_short").replace("\\", "")
@@ -136,12 +136,12 @@ def test_a_changed_number_of_a_saved_grid_changes_its_sentence(tmp_path, monkeyp
 def test_a_group_whose_task_was_only_scored_was_not_trained_like_the_baseline():
     comparison = grid_tables.load_grid("smart_short")
     assert not any(line.startswith("Not trained") for line in comparison_verdicts(comparison))
-    group = comparison["groups"][1]
+    group = comparison["rows"][1]
     group["untrained"] = ["sst"]
     last = comparison_verdicts(comparison)[-1]
     assert last.startswith(f"Not trained like plain: {group['name']} (")
     assert last.endswith(" for sst accuracy, mean).")
-    for each in comparison["groups"]:  # as a suite that no group is trained on
+    for each in comparison["rows"]:  # as a suite that no group is trained on
         each["untrained"] = ["sst"]
     assert not any(line.startswith("Not trained") for line in comparison_verdicts(comparison))
 
@@ -154,7 +154,7 @@ def test_the_mean_has_a_sentence_only_where_several_tasks_count():
         return [line.partition(":")[0] for line in lines]
 
     assert columns() == ["sst accuracy", "qqp accuracy", "sts pearson", "mean"]
-    for group in comparison["groups"]:  # as if qqp and sts were evaluated only
+    for group in comparison["rows"]:  # as if qqp and sts were evaluated only
         group["overall"] = group["tasks"]["sst"]
     assert columns() == ["sst accuracy", "qqp accuracy", "sts pearson"]
     one = comparison | {"tasks": {"sst": comparison["tasks"]["sst"]}}

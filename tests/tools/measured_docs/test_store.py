@@ -89,7 +89,7 @@ def test_a_task_of_a_grid_is_saved_under_both_names(tmp_path):
     saved = json.loads((tmp_path / "grids" / "minilm_rate_cola.json").read_text())
     command = "ablate configs/hire/minilm_rate.yaml data_dir=DIR encoder.kernels=compiled"
     assert saved["source"]["command"] == f"python run_multitask.py {command}"
-    assert saved["source"]["runs"] == 1 and saved["groups"] == result["groups"]
+    assert saved["source"]["runs"] == 1 and saved["rows"] == result["rows"]
 
 
 def test_importance_is_saved_without_examples_and_shown_by_length(tmp_path, monkeypatch):
