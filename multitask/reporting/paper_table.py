@@ -22,18 +22,6 @@ from multitask.reporting.verdicts import verdicts
 from multitask.utils.errors import UserError, suggest
 from multitask.utils.files import without_nan
 
-# the columns that GLUE averages per task; MNLI's two dev sets are one task
-GLUE_METRICS = {
-    "cola": {"cola mcc"},
-    "sst2": {"sst2 accuracy"},
-    "mrpc": {"mrpc accuracy", "mrpc f1"},
-    "qqp": {"qqp accuracy", "qqp f1"},
-    "stsb": {"stsb pearson", "stsb spearman"},
-    "mnli": {"mnli accuracy", "mnli_mm accuracy"},
-    "qnli": {"qnli accuracy"},
-    "rte": {"rte accuracy"},
-    "wnli": {"wnli accuracy"},
-}
 # per row its sets of runs, one directory per seed; each set of a row has other tasks
 Rows = Mapping[str, Sequence[Sequence[Path]]]
 Reports = Mapping[Path, RunReport]
@@ -85,10 +73,11 @@ def paper_table(
     if not used:
         raise UserError(f"{layout.title}: {_why_no_run(runs_of, rows, reports)}")
     columns: dict[str, Any] = {
-        column.title: column.model_dump(exclude={"averaged"}) for column in layout.columns
+        column.title: _fill_mean(layout, place, filled)
+        if column.mean
+        else column.model_dump(exclude={"mean"})
+        for place, column in enumerate(layout.columns)
     }
-    if layout.averages:
-        columns |= _averages(layout, filled)
     paper = layout.paper.model_dump() if layout.paper else {}
     sheet: Sheet = {
         "format": FORMAT,
@@ -200,60 +189,31 @@ def average(tasks: Sequence[object], values: Sequence[float | None]) -> float | 
     return statistics.fmean(map(statistics.fmean, by_task.values())) if by_task else None
 
 
-def _averages(layout: Layout, rows: Mapping[str, Row]) -> dict[str, Column]:
-    """Add both averages to every row, over the columns that all rows with runs have.
-
-    Returns their columns. There is only one if each column is another task and they are not GLUE's.
-    """
+def _fill_mean(layout: Layout, place: int, rows: Mapping[str, Row]) -> Column:
+    """Add a column's mean of the columns before it to every row; return the column."""
+    mean = layout.columns[place]
+    before = [i for i, column in enumerate(layout.columns[:place]) if not column.mean]
+    lines = [row.printed for row in layout.rows.values() if row.printed]
+    if mean.mean == "columns" and lines:
+        before = [i for i in before if any(line[i] is not None for line in lines)]
+    titles = [column.title for column in layout.columns]
     ours: dict[str, list[float | None]] = {}
     for name, row in rows.items():
         cells: Any = row["cells"]
         if any(cell["values"] for cell in cells.values()):
-            found = (cells.get(column.title) for column in layout.columns)
+            found = (cells.get(title) for title in titles)
             ours[name] = [cell and cell.get(layout.statistic) for cell in found]
-    made: dict[str, Column] = {}
-
-    def add(title: str, places: Sequence[int], tasks: Sequence[object], *, prints: bool) -> None:
-        """``prints``: the average that a row prints is this one."""
-        made[title] = {"title": title, "over": [layout.columns[i].title for i in places]}
-        for name, row in rows.items():
-            of_row, printed = layout.rows.get(name), None
-            if of_row and prints and of_row.average is not None:
-                printed = of_row.average
-            elif of_row and of_row.printed:  # only where all are printed
-                values = [of_row.printed[i] for i in places]
-                printed = None if None in values else average(tasks, values)
-            value = average(tasks, [ours[name][i] for i in places]) if name in ours else None
-            if value is not None or printed is not None:
-                shown: Any = {layout.statistic: value}
-                row["cells"][title] = {"values": [], "printed": printed, **shown}
-
-    counted = [i for i, column in enumerate(layout.columns) if column.averaged]
-    shared = [i for i in counted if all(line[i] is not None for line in ours.values())]
-    plain, means = (
-        [i for i in places if layout.columns[i].averaged is True] for places in (counted, shared)
-    )
-    title = f"mean of {len(means)} of {len(plain)} columns"
-    named = isinstance(layout.averages, str)  # the paper's average is the mean of the columns
-    add(
-        f"{layout.averages} ({title})" if named else title,
-        means,
-        means,
-        prints=named and means == plain,
-    )
-    columns = [layout.columns[i] for i in shared]
-    tasks = [column.of or column.task for column in columns]
-    official = official_title(columns)
-    if means != shared or len(set(tasks)) < len(tasks) or official.startswith("official"):
-        add(official, shared, tasks, prints=not named and shared == counted)
-    return made
-
-
-def official_title(columns: Sequence[layouts.Column]) -> str:
-    """Name the average after GLUE only if each task has all the metrics that GLUE averages."""
-    averaged: dict[str, set[str]] = {}
-    for column in columns:
-        averaged.setdefault(column.of or column.task, set()).add(f"{column.task} {column.metric}")
-    if all(GLUE_METRICS.get(task) == metrics for task, metrics in averaged.items()):
-        return f"official average, {len(averaged)} of 9 tasks"
-    return f"mean over {len(averaged)} tasks, not GLUE's own average"
+    shared = [i for i in before if all(line[i] is not None for line in ours.values())]
+    tasks: list[object] = [layout.columns[i].of or layout.columns[i].task for i in shared]
+    tasks = [*shared] if mean.mean == "columns" else tasks
+    for name, row in rows.items():
+        line = layout.rows[name].printed if name in layout.rows else []
+        printed = line[place] if line and shared == before else None
+        if line and printed is None:  # only where all are printed
+            values = [line[i] for i in shared]
+            printed = None if None in values else average(tasks, values)
+        value = average(tasks, [ours[name][i] for i in shared]) if name in ours else None
+        shown: Any = {layout.statistic: value}
+        row["cells"][mean.title] = {"values": [], "printed": printed, **shown}
+    part = "" if shared == before else f" ({len(shared)} of {len(before)} columns)"
+    return {"title": mean.title + part, "over": [titles[i] for i in shared]}

@@ -10,9 +10,9 @@ import pytest
 
 import multitask
 import run_multitask
+from multitask.reporting.sheet import MEAN
 from tests.conftest import ROOT
 from tests.support.fabricated_run import write_run
-from multitask.reporting.sheet import MEAN
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,12 @@ from sklearn.metrics import accuracy_score
 from multitask.config.run_directory import load_lines
 from multitask.reporting.compare import axis_labels, compare, heatmaps, marginals, transfer
 from multitask.reporting.read_runs import Group, group_runs
+from multitask.reporting.sheet import MEAN
 from multitask.reporting.statistics import drawn_seeds, scored_groups
 from multitask.reporting.write_sheet import write_sheet
 from multitask.tasks.bootstrap import resampled_rows
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import edited, rewritten, write_run
-from multitask.reporting.sheet import MEAN
 
 TASKS = ("sst", "para", "sts")
 ROWS = 60
@@ -188,7 +188,7 @@ def test_an_undefined_score_is_no_score_and_never_the_best(tmp_path, runs):
             assert [entry[key] for key in ("mean", "sd", "low", "high")] == [None] * 4
             assert not entry["best"] and entry["difference"] is None
         assert base["cells"]["sts"]["difference"] is None
-        assert (flat if baseline == "base" else base)["tasks"]["sst"]["difference"]
+        assert (flat if baseline == "base" else base)["cells"]["sst"]["difference"]
         assert any("sts has no score" in note and "flat-1" in note for note in result["notes"])
 
 
@@ -312,7 +312,7 @@ def test_delta_m_and_the_matrix_of_a_task_subset_grid():
     assert gains["abc"]["delta_m"] == pytest.approx((20 + 5 - 25) / 3)
     assert list(gains) == ["ab", "bc", "abc"]
     matrix = result["matrix"]
-    assert matrix["qqp"]["sst"] == {"change": pytest.approx(0.05), "group": "ab"}
+    assert matrix["qqp"]["sst"] == {"change": pytest.approx(0.05), "row": "ab"}
     assert matrix["sst"]["qqp"]["change"] == pytest.approx(-0.04)
     assert matrix["sts"]["qqp"]["change"] == 0.0
     assert matrix["qqp"]["sts"]["change"] == pytest.approx(0.1)

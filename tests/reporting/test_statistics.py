@@ -16,6 +16,7 @@ from multitask.config.run_directory import load_lines
 from multitask.reporting import sheet_tables
 from multitask.reporting.compare import compare
 from multitask.reporting.read_runs import Group
+from multitask.reporting.sheet import MEAN
 from multitask.reporting.statistics import (
     corrected,
     drawn_seeds,
@@ -27,7 +28,6 @@ from multitask.reporting.statistics import (
 )
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
-from multitask.reporting.sheet import MEAN
 
 probabilities = st.lists(st.floats(0, 1), max_size=30)
 
@@ -127,9 +127,7 @@ def test_the_interval_contains_the_true_ratio_in_95_percent_of_samples():
         sd_ratio((2 * generator.normal(size=3)).tolist(), generator.normal(size=5).tolist())
         for _ in range(1000)
     ]
-    assert np.mean([low < 2 < high for _, low, high in ratios]) == pytest.approx(
-        0.95, abs=0.02
-    )
+    assert np.mean([low < 2 < high for _, low, high in ratios]) == pytest.approx(0.95, abs=0.02)
 
 
 def test_both_ways_give_the_reciprocal():

@@ -16,12 +16,12 @@ from multitask.data.splits import fingerprint
 from multitask.inference.similarity import alignment, uniformity
 from multitask.reporting.compare import compare
 from multitask.reporting.read_runs import group_runs
+from multitask.reporting.sheet import MEAN
 from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.run_files import events
 from tests.support.sts_files import write_suites
-from multitask.reporting.sheet import MEAN
 
 CONFIG = """\
 extends: {root}/configs/cs224n.yaml

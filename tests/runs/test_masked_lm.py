@@ -14,6 +14,7 @@ from multitask.config.run_directory import RunDirectory
 from multitask.models.weights import read_tensors
 from multitask.reporting.compare import compare
 from multitask.reporting.read_runs import Group
+from multitask.reporting.sheet import MEAN
 from multitask.sweep.grid import load_grid
 from multitask.training.setup import set_up
 from multitask.training.train_run import train
@@ -23,7 +24,6 @@ from tests.support.kill import kill_inside
 from tests.support.masked_lm_run import CONFIG, EVERY_TASK, FAST, stages, tiny
 from tests.support.processes import TORCHRUN, launch
 from tests.support.run_files import events, report_of
-from multitask.reporting.sheet import MEAN
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,9 @@ def test_the_shipped_grid_trains_both_cells_on_the_same_labelled_rows(overrides,
 
     comparison = compare(groups, grid.baseline, resamples=20)
     base, longer = comparison["rows"]
-    assert "mlm" not in base["cells"] and base["cells"][MEAN] and longer["cells"][MEAN]["difference"]
+    assert (
+        "mlm" not in base["cells"] and base["cells"][MEAN] and longer["cells"][MEAN]["difference"]
+    )
     assert all(group["holdout"][MEAN] for group in comparison["rows"])
 
 

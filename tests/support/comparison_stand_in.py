@@ -30,7 +30,14 @@ def compare(
         }
         for group in groups
     ]
-    return {"baseline": baseline, "axes": axes, "margin": margin, "groups": result, "notes": []}
+    return {
+        "format": 2,
+        "baseline": baseline,
+        "axes": axes,
+        "margin": margin,
+        "rows": result,
+        "notes": [],
+    }
 
 
 def write_sheet(directory: Path, comparison: dict[str, Any]) -> list[Path]:

@@ -11,13 +11,13 @@ import torch
 import run_multitask
 from multitask.config import load_config
 from multitask.models.encoders import BertEncoder
+from multitask.reporting.sheet import MEAN
 from multitask.sweep import probe_grid, run_sweep
 from multitask.sweep.progress_bars import Progress
 from multitask.training import frozen_probe
 from multitask.training.setup import set_up
 from tests.conftest import ROOT
 from tests.support.plain_probe import plainly_trained
-from multitask.reporting.sheet import MEAN
 
 GRID = """
 grid:

@@ -30,7 +30,7 @@ def test_a_file_that_only_has_the_name_is_not_ours(text, tmp_path):
 
 def test_another_kind_of_result_and_a_file_are_refused(tmp_path):
     (tmp_path / "paper.json").write_text(json.dumps({"format": 1}))
-    with pytest.raises(UserError, match="has no grid.yaml"):
+    with pytest.raises(UserError, match=r"has no grid\.yaml"):
         check_output(tmp_path, "grid.yaml")
     with pytest.raises(UserError, match="is a file"):
         check_output(tmp_path / "paper.json")

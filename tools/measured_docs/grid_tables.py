@@ -135,8 +135,6 @@ def printed(name: str) -> str:
         column.title: [layout.rows[key].printed[place] for key in keys]
         for place, column in enumerate(layout.columns)
     }
-    title = layout.averages if isinstance(layout.averages, str) else "average"
-    columns[title] = [layout.rows[key].average for key in keys]
     shown = {title: _as_printed(values) for title, values in columns.items() if any(values)}
     point = f"{layout.curve} = " if layout.curve else ""
     names = [point + (layout.rows[key].title or key) for key in keys]
