@@ -154,7 +154,7 @@ def test_a_changed_number_of_a_papers_table_changes_its_sentence():
     assert f"smaller than printed: {last['title']} +0.64 [+0.10, +1.39] (printed +2.42)" in after
     cell["printed"] -= 5
     after = "\n".join(verdicts.verdicts(saved))
-    assert f"opposite to what is printed: {last['title']} +0.64 [+0.10, +1.39] (printed -2" in after
+    assert f"{last['title']} +0.64 [+0.10, +1.39] (printed -2.58); cannot tell" in after
     assert verdicts.verdicts(saved | {"statistic": "sd"}) == []
     assert verdicts.verdicts(saved | {"curve": "k"})[0].startswith("Compared with k = ")
 
