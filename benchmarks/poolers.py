@@ -29,7 +29,7 @@ from benchmarks.course_batches import (
 from multitask.config.registry import build
 from multitask.models.encoders import BertEncoder
 from multitask.models.encoders.bert_weights import encoder_from_pretrained
-from multitask.models.poolers import attending, fusion, gru
+from multitask.models.poolers import attending, gru, hire
 from multitask.models.poolers.gru import final_states
 from multitask.models.pretrained import load_tokenizer, packaged_directory
 from multitask.reporting.table_formats import markdown_table
@@ -57,7 +57,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     WHOLE_MEAN: {"scores": "mean"},
 }
 HEADER = "precision|pass|pooling|ms a batch|x cls|x whole last layer"
-OURS: tuple[Any, ...] = (gru.steps_here, fusion.first_outputs, attending.attend)
+OURS: tuple[Any, ...] = (gru.steps_here, hire.first_outputs, attending.attend)
 
 
 def torchs_attention(attention: nn.MultiheadAttention, sequence: Tensor, mask: Tensor) -> Tensor:
@@ -81,11 +81,11 @@ def run(
     variant: str,
 ) -> None:
     """All batches once."""
-    gru.steps_here, fusion.first_outputs, attending.attend = OURS
+    gru.steps_here, hire.first_outputs, attending.attend = OURS
     if variant == TORCHS_GRU:
         gru.steps_here = lambda packed: False
     if variant in (WHOLE, WHOLE_MEAN):
-        fusion.first_outputs = whole_layer
+        hire.first_outputs = whole_layer
     if variant == TORCHS_ATTENTION:
         attending.attend = torchs_attention
     for step in steps:

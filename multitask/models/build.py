@@ -76,11 +76,11 @@ def assemble(
     for name, owner in pools.items():
         tasks[name] = _head_on_shared_pooling(config, name, modules[name], modules[owner])
     # built after the heads, so that heads have the same initial weights without adapters
-    adapters = {
-        name: _adapter(config, name, encoder)
-        for name in tasks
-        if config.tasks[name].adapter and name not in pools
-    }
+    adapted = [name for name in tasks if config.tasks[name].adapter and name not in pools]
+    if adapted and not isinstance(encoder, BertEncoder):
+        message = "adapters need the layers of our own encoder; this one runs in `transformers`"
+        raise config.error(("tasks", adapted[0], "adapter"), message)
+    adapters = {name: _build(config, name, "adapter", _sizes(encoder)) for name in adapted}
     training = [name for name, task in config.tasks.items() if not task.only_scored]
     return MultiTaskModel(
         encoder,
@@ -160,16 +160,6 @@ def _eval_pooler(config: Config, task: str, encoder: Encoder, *, head: Any, dim:
         message = f"{choice.name!r} gives {pooler.output_dim} numbers, the head was built for {dim}"
         raise config.error(path, message)
     return pooler
-
-
-def _adapter(config: Config, task: str, encoder: Encoder) -> Any:
-    if not isinstance(encoder, BertEncoder):
-        message = (
-            "adapters need the layers of our own encoder (`encoder.implementation: own`, BERT and "
-            "RoBERTa architectures); this one runs in `transformers`"
-        )
-        raise config.error(("tasks", task, "adapter"), message)
-    return _build(config, task, "adapter", _sizes(encoder))
 
 
 def _build(config: Config, task: str, kind: str, context: Mapping[str, Any]) -> Any:

@@ -1,10 +1,9 @@
 """Check a task's head against the rest of the task and the other tasks."""
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from typing import Any
 
-from multitask.config import Config, TaskConfig
+from multitask.config import Config
 from multitask.config.registry import INPUTS, head_type, input_type, resolve
 from multitask.data.by_type import reading_of, shares_rows
 from multitask.data.inputs.base import input_of
@@ -14,8 +13,6 @@ from multitask.tasks.base import NoLabels, TaskType
 from multitask.tasks.glue import check_labels
 from multitask.tasks.label_reader import LabelReader
 from multitask.utils import distributed
-
-Misfit = tuple[str, str]  # a key of the task, and what is wrong with it
 
 
 def inputs_for(head: Any, vectors: bool) -> list[str]:
@@ -28,25 +25,19 @@ def check_head(config: Config, task: str) -> TaskType:
 
     Raises UserError if the head does not fit the input, the metric or another key.
     """
-    entry = config.tasks[task]
-    head = resolve("head", entry.head.name)
-    kind = head_type(entry.head.name)
-    rows = _contrastive(config, entry) if kind.compares_rows else ()
-    misfits = chain(
-        _reading(entry, head, kind),
-        _rows(config, task, kind),
-        rows,
-        _settings(config, task, head, kind),
-    )
-    for key, message in misfits:
-        raise config.error(("tasks", task, key), f"head {entry.head.name!r}{message}")
+    name = config.tasks[task].head.name
+    kind = head_type(name)
+    for key, message in _misfits(config, task, resolve("head", name), kind):
+        raise config.error(("tasks", task, key), f"head {name!r}{message}")
     return kind
 
 
-def _reading(entry: TaskConfig, head: Any, kind: TaskType) -> Iterator[Misfit]:
-    """Yield what does not fit between the head, the input and the pooling."""
-    vectors = entry.gives_vectors
-    if not head.reads(input_of(entry), vectors):
+def _misfits(config: Config, task: str, head: Any, kind: TaskType) -> Iterator[tuple[str, str]]:
+    """Yield the keys of a task that do not fit its head, and what is wrong with each."""
+    entry = config.tasks[task]
+    vectors, form, silent = entry.gives_vectors, input_of(entry), isinstance(kind, NoLabels)
+    # the input and the pooling
+    if not head.reads(form, vectors):
         fitting = inputs_for(head, vectors)
         if not fitting and inputs_for(head, not vectors):
             tokens = " looks at tokens: it needs `pooling: tokens`"
@@ -54,52 +45,37 @@ def _reading(entry: TaskConfig, head: Any, kind: TaskType) -> Iterator[Misfit]:
         needs = " or ".join(f"`input: {name}`" for name in fitting) or "another input"
         shown = f" does not read `input: {entry.input}`: it needs {needs}"
         yield "head" if vectors else "input", shown
-    if not vectors and entry.share_pooling:
-        yield "share_pooling", ": its tokens are not pooled: leave this out"
-    if not vectors and entry.eval_pooling:
-        yield "eval_pooling", ": tokens are not pooled: leave this out"
+    for key in ("share_pooling", "eval_pooling"):
+        if not vectors and getattr(entry, key):
+            yield key, ": its tokens are not pooled: leave this out"
     if entry.eval_pooling and entry.eval_pooling.name == "tokens":
         yield "eval_pooling", ": no pooling"
     if entry.stride is not None and not reading_of(kind).windows:
         yield "stride", " reads no windows of a text: leave this out"
-
-
-def _rows(config: Config, task: str, kind: TaskType) -> Iterator[Misfit]:
-    """Yield what does not fit the rows and labels of a task type."""
-    entry = config.tasks[task]
-    silent = isinstance(kind, NoLabels)
-    shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
+    # the rows and labels
+    shared = any(other.data.same_rows_as == task for other in config.tasks.values())
     if not shares_rows(kind) and (entry.data.same_rows_as or shared):
-        advice = ": see `data.texts_of`" if silent else ""
-        yield "data", f": it cannot share rows{advice}"
+        yield "data", ": it cannot share rows" + ": see `data.texts_of`" * silent
     if not silent and entry.data.texts_of:
         yield "data", ": it needs labels: leave out `texts_of`"
-    why = "there is nothing to hand in" if silent else "that format has no such predictions"
     for file in ("course_file", "glue_file"):
         if not kind.one_value and getattr(entry, file):
-            yield file, f": {why}: leave this out"
-
-
-def _contrastive(config: Config, entry: TaskConfig) -> Iterator[Misfit]:
-    """Yield what does not fit a loss that compares the rows of a batch."""
-    frozen = config.encoder.freeze is True and not entry.adapter  # it then runs without dropout
-    single = input_of(entry).texts == 1
-    if entry.data.texts_of and not single:
-        yield "data", ": `texts_of` gives single texts"
-    if frozen and single and not entry.dropout:
-        reason = "on a frozen encoder both views of a text are one vector"
-        yield "dropout", f": {reason} unless this is above 0"
-    if entry.head.options.get("mlp_only_train") and not entry.projection:
-        yield "projection", ": `mlp_only_train` needs one: `mlp`"
-    if entry.batch_size < 2:
-        yield "batch_size", ": a batch of one text has nothing to compare with"
-
-
-def _settings(config: Config, task: str, head: Any, kind: TaskType) -> Iterator[Misfit]:
-    """Yield what does not fit any head: its projection, SMART or metric."""
-    entry = config.tasks[task]
+            yield file, ": that format has no such predictions: leave this out"
+    # a loss that compares the rows of a batch
+    if kind.compares_rows:
+        frozen = config.encoder.freeze is True and not entry.adapter  # it then runs without dropout
+        if entry.data.texts_of and form.texts > 1:
+            yield "data", ": `texts_of` gives single texts"
+        if frozen and form.texts == 1 and not entry.dropout:
+            reason = "on a frozen encoder both views of a text are one vector"
+            yield "dropout", f": {reason} unless this is above 0"
+        if entry.head.options.get("mlp_only_train") and not entry.projection:
+            yield "projection", ": `mlp_only_train` needs one: `mlp`"
+        if entry.batch_size < 2:
+            yield "batch_size", ": a batch of one text has nothing to compare with"
+    # the projection, SMART and the metric
     batch_norm = entry.projection is not None and entry.projection.name == "mlp_batchnorm"
-    if batch_norm and not kind.compares_rows and (input_of(entry).sides or 1) < 2:
+    if batch_norm and not kind.compares_rows and (form.sides or 1) < 2:
         reason = "`mlp_batchnorm` is for pairs and views, as one row has no variance"
         yield "projection", f": {reason}: take `mlp`"
     if entry.smart is not None and not head.divergence:

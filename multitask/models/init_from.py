@@ -114,16 +114,16 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
         saved, current = getattr(source, key, None), getattr(encoder.config, key, None)
         if saved != current:
             raise config.error(("init_from",), f"{other}{key} is {saved} there, {current} here")
-    saved, current = _implementation(tensors), _implementation(encoder.state_dict())
+    weights = (tensors, encoder.state_dict())
+    saved, current = (all(name.startswith("model.") for name in names) for names in weights)
     if saved != current:
-        message = f"{run} was trained with `encoder.implementation: {saved}`, not {current}"
-        raise config.error(("init_from",), message + ": set the same here")
+        message = f"{run} was trained with another `encoder.implementation`: set the same here"
+        raise config.error(("init_from",), message)
     problem = _load(encoder, tensors)
+    if load_tokenizer(str(directory)).get_vocab() != tokenizer.get_vocab():
+        problem = problem or "their vocabularies differ"
     if problem is not None:
         raise config.error(("init_from",), other + problem)
-    vocabulary = load_tokenizer(str(directory)).get_vocab()
-    if vocabulary != tokenizer.get_vocab():
-        raise config.error(("init_from",), other + "their vocabularies differ")
 
 
 def start_tasks(
@@ -166,11 +166,6 @@ def _check_labels(start: Start, task: str, reader: LabelReader) -> None:
         message = f"the head of {run} knows the classes of task {task} as "
         message += f"{', '.join(start.classes)}, this config as {', '.join(reader.names)}"
         raise UserError(message + LEAVE_OUT)
-
-
-def _implementation(weights: Mapping[str, Tensor]) -> str:
-    """Return the ``encoder.implementation`` whose weights have these names."""
-    return "transformers" if all(name.startswith("model.") for name in weights) else "own"
 
 
 def _load(module: nn.Module, tensors: dict[str, Tensor], stay: Collection[str] = ()) -> str | None:

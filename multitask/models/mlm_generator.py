@@ -12,7 +12,6 @@ from multitask.config.registry import resolve
 from multitask.config.run_directory import RunDirectory, open_run
 from multitask.config.selected_steps import selected_steps
 from multitask.models.encoders import Encoder, bert_weights
-from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import (
     check_vocabulary,
@@ -72,7 +71,7 @@ def load_generator(name: str, tokenizer: Any, device: torch.device) -> MaskedLM:
 
 def _of_model(name: str) -> tuple[MaskedLM, Any]:
     encoder, tokenizer = load_encoder_and_tokenizer(name)
-    weights = mlm_weights(bert_weights.read_weights(place(name)))
+    weights = bert_weights.mlm_weights(bert_weights.read_weights(place(name)))
     if weights is None:
         raise UserError(f"{name!r} has no masked-LM head: take a masked language model, or a run")
     return MaskedLM(encoder, _head(encoder, weights)), tokenizer

@@ -1,7 +1,7 @@
 """Load encoder and tokenizer by ``encoder.name``: packaged weights, a directory or the hub."""
 
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from operator import itemgetter
@@ -17,8 +17,7 @@ from multitask.models.encoders.architecture import OtherArchitecture, load_archi
 from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.kernels import automatic
-from multitask.models.encoders.mlm_weights import mlm_weights
-from multitask.utils.errors import UserError, check_regular, is_panic, reason_of
+from multitask.utils.errors import UserError, check_regular, reading, reason_of, without_panic
 from multitask.utils.files import check_checksums, file_digest
 from multitask.utils.limits import SIZE
 from multitask.utils.names import PACKAGED_ENCODER
@@ -58,7 +57,7 @@ class HeadWeights(NamedTuple):
 
     Attributes:
         pooler: (weight [d, d], bias [d]) of the tanh pooler, for the `bert_pooler` projection.
-        masked_lm: the masked-LM head (``encoders.mlm_weights``), for the `masked_lm` head.
+        masked_lm: the masked-LM head (``bert_weights.mlm_weights``), for the `masked_lm` head.
 
     None: the checkpoint has none, or no task takes them.
     """
@@ -82,7 +81,7 @@ def load_head_weights(
     if not takes_head and not any(task.projection for task in tasks):
         return NO_HEAD_WEIGHTS
     tensors = bert_weights.read_weights(place(name), config.encoder.revision)
-    masked_lm = mlm_weights(tensors) if takes_head else None
+    masked_lm = bert_weights.mlm_weights(tensors) if takes_head else None
     if takes_head and masked_lm is None:
         say(f"masked_lm: {name} has no masked-LM head: training starts with a random one")
     if config.encoder.from_scratch:
@@ -151,25 +150,21 @@ def load_encoder(
 def _explained(name: str) -> Iterator[None]:
     """Say in a UserError what was tried, when the encoder ``name`` cannot be loaded."""
     _quiet()
-    where = place(name)
+    where, files = place(name), "config.json, model.safetensors and tokenizer.json"
     try:
         yield
-    except OtherArchitecture as error:
-        raise UserError(f"cannot load {where!r} as an encoder: {error}") from error
     except Exception as error:  # the libraries raise many kinds, all of them about this name
-        reason = reason_of(error)
-        reason = reason if len(reason) < 200 else f"{reason[:200]}..."
-        if Path(where).is_dir():
-            raise UserError(
-                f"cannot load {where!r} as an encoder: {reason}; the directory needs config.json, "
-                "model.safetensors and tokenizer.json"
-            ) from error
-        raise UserError(
-            f"{name!r} is neither a directory nor an encoder that the Hugging Face hub gave us "
-            f"({reason}); tried {Path(where).absolute()} and huggingface.co/{name}. Without the "
-            f"hub: {PACKAGED_ENCODER}, or a directory with config.json, model.safetensors and "
-            "tokenizer.json"
-        ) from error
+        reason = reason_of(error, 200)
+        message = f"cannot load {where!r} as an encoder: {reason}"
+        if Path(where).is_dir() and not isinstance(error, OtherArchitecture):
+            message += f"; the directory needs {files}"
+        elif not isinstance(error, OtherArchitecture):
+            message = (
+                f"{name!r} is neither a directory nor an encoder that the Hugging Face hub gave us "
+                f"({reason}); tried {Path(where).absolute()} and huggingface.co/{name}. Without "
+                f"the hub: {PACKAGED_ENCODER}, or a directory with {files}"
+            )
+        raise UserError(message) from error
 
 
 def _change(config: Config, encoder: Encoder) -> None:
@@ -211,22 +206,18 @@ def use_kernels(
     """Use the kernels of ``encoder.kernels``; ``say`` is told if that is not possible."""
     if not isinstance(encoder, BertEncoder):
         return
-    kind: str = config.encoder.kernels
-    advice = "torch's operators are used"
+    kind, reason = str(config.encoder.kernels), ""
     if kind == "auto":
         kind, reason = automatic(device)
-        if reason:
-            say(f"encoder.kernels: compiled kernels would be faster, but {reason}; {advice}")
-    if kind == "torch":
-        return
-    if device.type != "cpu":
-        say(f"encoder.kernels: {kind} is for cpu, not for {device}: {advice}")
-        return
-    try:
-        encoder.use_kernels(kind)
-    except Exception as error:  # no compiler, none that works, no place to write: many kinds
-        reason = f"cannot be compiled ({reason_of(error, 200)})"
-        say(f"encoder.kernels: {reason}: {advice}")
+    elif kind != "torch" and device.type != "cpu":
+        kind, reason = "torch", f"{kind} is for cpu, not for {device}"
+    if kind != "torch":
+        try:
+            encoder.use_kernels(kind)
+        except Exception as error:  # no compiler, none that works, no place to write: many kinds
+            reason = f"cannot be compiled ({reason_of(error, 200)})"
+    if reason:
+        say(f"encoder.kernels: {reason}: torch's operators are used")
 
 
 def saved_tokenizer(directory: Path) -> Any:
@@ -288,14 +279,19 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
         if not file.is_dir():
             check_regular(file)
     architecture = load_architecture(name, revision)  # checked before AutoTokenizer reads it
-    with _intact():
+    with without_panic():
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
     files = {"tokenizer.json", *tokenizer.vocab_files_names.values()}
     if Path(name).is_dir() and not any((Path(name) / file).is_file() for file in files):
         raise FileNotFoundError(f"{name} has no tokenizer.json")
     vocabulary = tokenizer.get_vocab()
     if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = _pad_token(vocabulary, architecture)
+        number = getattr(architecture, "pad_token_id", None)
+        named = [token for token in PAD_TOKENS if token in vocabulary]
+        named += [token for token, its in vocabulary.items() if its == number]
+        if not named:
+            raise ValueError("the tokenizer has no pad token: name one in tokenizer_config.json")
+        tokenizer.pad_token = named[0]
     token, largest = max(vocabulary.items(), key=itemgetter(1), default=("", 0))
     if largest > SIZE:  # `tokenizers` fills the memory when it saves such a vocabulary
         raise ValueError(f"the tokenizer gives {token!r} the id {largest:,}, the most is {SIZE:,}")
@@ -306,31 +302,9 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     tokenizer.backend_tokenizer.no_truncation()
     # no limit here: lengths are checked against the encoder's positions
     tokenizer.model_max_length = int(1e9)
-    with _intact(), silent_stderr():  # the library prints a backtrace
+    with reading(f"{name}: tokenizer.json"), silent_stderr():  # the library prints a backtrace
         tokenizer("a"), tokenizer("a", "a")
     return tokenizer
-
-
-@contextmanager
-def _intact() -> Iterator[None]:
-    """Raise ValueError if the library panics: it has read a tokenizer.json that cannot work."""
-    try:
-        yield
-    except BaseException as error:
-        if not is_panic(error):
-            raise
-        raise ValueError(f"tokenizer.json is damaged ({reason_of(error)}): copy it anew") from error
-
-
-def _pad_token(vocabulary: Mapping[str, int], architecture: Any) -> str:
-    """Find the pad token of a tokenizer that names none. Raises ValueError if none is obvious."""
-    candidates = [token for token in PAD_TOKENS if token in vocabulary]
-    if not candidates:
-        number = getattr(architecture, "pad_token_id", None)
-        candidates = [token for token, its in vocabulary.items() if its == number]
-    if not candidates:
-        raise ValueError("the tokenizer has no pad token: name one in tokenizer_config.json")
-    return candidates[0]
 
 
 def packaged_directory() -> Path:

@@ -4,12 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from multitask.config import Config
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
-from multitask.config.yaml_merge import load_tree
 from multitask.reporting import run_report
 from multitask.reporting.page import Code, Lines, Page, Section, Text, markdown_page
 from multitask.utils.files import ANYWHERE, remove_scraps
@@ -64,23 +63,29 @@ def complete_pages(run: RunDirectory) -> None:
         write_card(run)
 
 
-def write_card(run: RunDirectory, report: RunReport | None = None) -> Path:
+def write_card(
+    run: RunDirectory, report: RunReport | None = None, config: Config | None = None
+) -> Path:
     """Write a finished run's ``README.md``."""
-    return run.write_text(run.card, card(run.path, report=report))
+    return run.write_text(run.card, card(run.path, report=report, config=config))
 
 
 def card(
-    run_dir: Path, exported: Exported | None = None, *, report: RunReport | None = None
+    run_dir: Path,
+    exported: Exported | None = None,
+    *,
+    report: RunReport | None = None,
+    config: Config | None = None,
 ) -> str:
     """Write the card of a run, or of one of its exports: metadata header and Markdown.
 
-    Raises UserError if the run has no report.json.
+    ``report`` and ``config`` are read from the run if they are not given. Raises UserError if it
+    has no report.json.
     """
     run = RunDirectory(run_dir)
-    report = report or run.load_report()
-    tasks = load_tree(run.config).value.get("tasks", {})
+    report, config = report or run.load_report(), config or run.load_config()
     title = name = run_dir.resolve().name
-    config, shown, missing = run.config.read_text(encoding="utf-8"), report, NO_DEV
+    text, shown, missing = run.config.read_text(encoding="utf-8"), report, NO_DEV
     summary, usage, export = "", [], []
     if exported is not None:
         title, summary = f"{name}: {exported.task}", exported.what
@@ -89,19 +94,9 @@ def card(
         export = [Section("How it was exported", [Code(exported.command), Lines(versions)])]
         results = {task: entry for task, entry in report.tasks.items() if task == exported.task}
         if exported.config:
-            config, results, missing = exported.config, {}, OTHER
+            text, results, missing = exported.config, {}, OTHER
         shown = report.with_tasks(results)
-    sections = [*usage, *_sections(report, shown, tasks, missing), *export]
-    page = markdown_page(Page(run_dir, title, summary, sections))
-    header = _header(name, shown, tasks, exported)
-    return f"{header}\n{page}\n## Config\n\n````yaml\n{config.rstrip()}\n````\n"
-
-
-def _sections(
-    report: RunReport, shown: RunReport, tasks: Mapping[str, Any], missing: str
-) -> list[Section]:
-    """Build the sections of a card; ``missing`` replaces the scores if ``shown`` has none."""
-    encoder = report.encoder
+    encoder, settings = report.encoder, Lines(run_report.run_settings(report))
     what = (
         f"One encoder ({encoder.name}, {encoder.parameters / 1e6:.1f} M parameters), trained "
         f"on the tasks {', '.join(report.tasks)}."
@@ -115,25 +110,26 @@ def _sections(
             Section("All metrics", [run_report.metric_table(shown)]),
             Section("Data", [run_report.data_table(shown)]),
         ]
-    return [
+    sections = [
+        *usage,
         Section("Model", [Text(what)]),
         *scores,
-        Section("Contamination", [Lines(_contamination(report, tasks))]),
-        Section(
-            "How it was trained", [Code(report.command), Lines(run_report.run_settings(report))]
-        ),
+        Section("Contamination", [Lines(_contamination(report, config))]),
+        Section("How it was trained", [Code(report.command), settings]),
+        *export,
     ]
+    page = markdown_page(Page(run_dir, title, summary, sections))
+    header = _header(name, shown, config, exported)
+    return f"{header}\n{page}\n## Config\n\n````yaml\n{text.rstrip()}\n````\n"
 
 
-def _contamination(report: RunReport, tasks: Mapping[str, Any]) -> list[str]:
+def _contamination(report: RunReport, config: Config) -> list[str]:
     """List the corpora that the encoder has seen, the tasks they affect, and dev rows in train."""
     seen = report.encoder.seen_corpora
     lines = [f"The pretrained weights have seen: {', '.join(seen)}."] if seen else [UNKNOWN]
     if report.encoder.from_scratch:
         lines = ["The encoder started from random weights."]
-    touched = [
-        task for task, entry in tasks.items() if (entry.get("data") or {}).get("corpus") in seen
-    ]
+    touched = [task for task, entry in config.tasks.items() if entry.data.corpus in seen]
     if touched:
         lines.append(f"Their corpora are among these: {', '.join(touched)}.")
     for task, result in report.tasks.items():
@@ -147,20 +143,20 @@ def _contamination(report: RunReport, tasks: Mapping[str, Any]) -> list[str]:
     return [*lines, *(f"Warning of the run: {line}" for line in report.warnings)]
 
 
-def _header(
-    name: str, shown: RunReport, tasks: Mapping[str, Any], exported: Exported | None
-) -> str:
+def _header(name: str, shown: RunReport, config: Config, exported: Exported | None) -> str:
     """Write the metadata between two lines of dashes."""
     from huggingface_hub import EvalResult, ModelCardData
 
+    def is_hub_id(name: str) -> bool:
+        return bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name)) and not Path(name).exists()
+
     hub_sets = {
-        task: data["path"]
-        for task, entry in tasks.items()
-        if (data := entry.get("data") or {}).get("format") == "hub"
-        and _hub_id(str(data.get("path")))
+        task: str(entry.data.path)
+        for task, entry in config.tasks.items()
+        if entry.data.format == "hub" and is_hub_id(str(entry.data.path))
     }
     encoder = HUB_NAMES.get(shown.encoder.name, shown.encoder.name)
-    based = not shown.encoder.from_scratch and _hub_id(encoder)
+    based = not shown.encoder.from_scratch and is_hub_id(encoder)
     results = [
         EvalResult(
             task_type=task_type(result.label_type).pipeline,
@@ -185,8 +181,3 @@ def _header(
         tags=["multi-task", *([exported.task] if exported else shown.tasks)],
     )
     return f"---\n{data.to_yaml()}\n---"
-
-
-def _hub_id(name: str) -> bool:
-    """Return True if the name can be a hub id and is not a local path."""
-    return re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) is not None and not Path(name).exists()

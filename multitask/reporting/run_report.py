@@ -6,31 +6,28 @@ report.md and report.html show the same page. An undefined score (null in report
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from multitask.config import Config
 from multitask.config.describe_config import TRAINED_HEADER, trained_with, training_line
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.run_log import Event
-from multitask.config.saved.report_model import Agreement, RunReport, TaskReport
+from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.reporting.figures.curves import draw_all
+from multitask.reporting.figures.maps import Records
 from multitask.reporting.html_page import write_html
 from multitask.reporting.page import Code, Image, Lines, Page, Section, Text, Tile, markdown_page
 from multitask.reporting.table_formats import Table, duration, number, score
 from multitask.tasks.base import NoLabels
 from multitask.tasks.rows import ordinal
-from multitask.utils.errors import UserError, reading
+from multitask.utils.errors import reading
 
 MISTAKES = 20
 TEXT_WIDTH = 200
 
 
-def mistakes(result: TaskReport, records: list[dict[str, Any]]) -> Table | Text:
-    """List the wrong dev predictions, the worst first; ``TaskType.mistake`` measures them.
-
-    ``records`` are saved predictions, whose keys depend on the task type.
-    """
+def mistakes(result: TaskReport, records: Records) -> Table | Text:
+    """List the wrong dev predictions, the worst first; ``TaskType.mistake`` measures them."""
     kind, classes = task_type(result.label_type), result.classes or ()
     labelled = [record for record in records if None not in (record["label"], record["prediction"])]
     pairs = [(kind.mistake(record, classes), record) for record in labelled]
@@ -43,16 +40,10 @@ def mistakes(result: TaskReport, records: list[dict[str, Any]]) -> Table | Text:
     count = len(wrong[0][1]["texts"])
     titles = [f"{ordinal(number)} text" for number in range(count)] if count > 1 else ["text"]
     titles = [*kind.shown_texts] or titles
-    rows = [
-        (
-            record["id"],
-            *map(_shortened, record["texts"][: len(titles)]),
-            _shortened(mistake.gold),
-            _shortened(mistake.predicted),
-            score(mistake.size),
-        )
-        for mistake, record in wrong[:MISTAKES]
-    ]
+    rows = []
+    for mistake, record in wrong[:MISTAKES]:
+        texts = (*record["texts"][: len(titles)], mistake.gold, mistake.predicted)
+        rows.append((record["id"], *map(_shortened, texts), score(mistake.size)))
     return Table(("id", *titles, "gold", "predicted", kind.mistakes_by), rows)
 
 
@@ -63,8 +54,6 @@ def _shortened(text: str) -> str:
 
 
 SCORES_HEADER = ("task", "metric", "trained [95 % interval]", "frozen encoder", "trivial", "flag")
-TURNS_HEADER = ("task", "trained", "skipped", "stopped at step", "selected step")
-CONFLICT_HEADER = ("tasks", "measured", "mean cosine of gradients", "share below 0")
 # what is counted in each split, and the titles of these columns
 COUNTS = {
     "rows": "rows",
@@ -91,68 +80,77 @@ def write_reports(
     report: RunReport | None = None,
     events: list[Event] | None = None,
     config: Config | None = None,
+    predictions: Mapping[str, Records] | None = None,
 ) -> Path:
     """Draw the figures, write ``report.md`` and ``report.html``; return the path of report.md.
 
-    What is not given is read from the run.
+    ``predictions`` are the dev records of each task. What is not given is read from the run.
     """
     report, events = report or run.load_report(), events or run.load_events()
-    page = run_page(run, report, draw_all(run, report, events), config)
+    if predictions is None:
+        predictions = {task: dev_records(run, task) for task in report.tasks}
+    figures = draw_all(run, report, events, predictions)
+    page = run_page(run, report, config or run.load_config(), figures, predictions=predictions)
     write_html(page, run.html_page)
     return run.write_text(run.markdown_page, markdown_page(page))
 
 
+def dev_records(run: RunDirectory, task: str) -> Records:
+    """Read a task's dev predictions. Raises UserError for a damaged file."""
+    with reading(run.predictions_of(task, "dev")):
+        return run.load_predictions(task, "dev")
+
+
 def run_page(
-    run: RunDirectory, report: RunReport, figures: Mapping[Path, str], config: Config | None = None
+    run: RunDirectory,
+    report: RunReport,
+    config: Config,
+    figures: Mapping[Path, str],
+    predictions: Mapping[str, Records],
 ) -> Page:
-    """Build the report of a run from its predictions and what its figures show, by their paths."""
+    """Build the report of a run; ``figures`` are what its figures show, by their paths."""
+    tasks = report.tasks
     remarks = overall_lines(report)
-    if any(task.baselines.frozen is None for task in report.tasks.values()):
+    if any(task.baselines.frozen is None for task in tasks.values()):
         why = "training.frozen_baseline is false, or the pooling has parameters"
         remarks.append(f"Frozen encoder -: not measured ({why}).")
+    turns = []
+    for task, result in tasks.items():
+        steps = (result.stopped_at_step, result.selected_step)
+        counts = (result.turns.trained, result.turns.skipped, *steps)
+        turns.append((task, *(number(count, ",") for count in counts)))
+    turns_header = ("task", "trained", "skipped", "stopped at step", "selected step")
+    parts = Table(TRAINED_HEADER, trained_with(config))
     sections = [
         Section("Dev scores", [score_table(report), Lines(remarks)]),
         Section("All metrics", [metric_table(report)]),
         Section("Figures", [Image(path, shows) for path, shows in figures.items()]),
-        *_set_up(run, config),
+        Section("Set-up", [parts, Lines([training_line(config)])]),
         Section("Data", [data_table(report)]),
-        Section("Turns", [_turns(report)]),
+        Section("Turns", [Table(turns_header, turns)]),
     ]
     if report.conflict:
-        sections.append(
-            Section("Gradient conflict", [_conflict(report.conflict)], label="Conflict")
-        )
+        header = ("tasks", "measured", "mean cosine of gradients", "share below 0")
+        rows = [
+            (pair, f"{entry.measured:,}", score(entry.mean), f"{100 * entry.below_0:.0f} %")
+            for pair, entry in report.conflict.items()
+        ]
+        sections.append(Section("Gradient conflict", [Table(header, rows)], label="Conflict"))
     if report.warnings:
         sections.append(Section("Warnings", [Lines(report.warnings)], alert=True))
     wrong = []
-    for task, result in report.tasks.items():
+    for task, result in tasks.items():
         if not isinstance(task_type(result.label_type), NoLabels):
             with reading(run.predictions_of(task, "dev")):
-                shown = mistakes(result, run.load_predictions(task, "dev"))
+                shown = mistakes(result, predictions[task])
             wrong.append(Section(task, [shown], folded=True))
     where = Lines(["every setting: config.yaml, in the directory of this page"])
     sections += [
         Section(f"The {MISTAKES} most confident mistakes", parts=wrong, label="Mistakes"),
         Section("Settings", [Code(report.command), where, Lines(run_settings(report))]),
     ]
-    return Page(
-        folder=run.path,
-        title=f"{'Trial' if report.trial else 'Run report'}: {run.path.resolve().name}",
-        summary=_summary(report),
-        sections=sections,
-        tiles=_tiles(report),
-        legend=TILES_LEGEND,
-    )
-
-
-def _set_up(run: RunDirectory, config: Config | None) -> list[Section]:
-    """Show what was trained and how; nothing if the config has keys that no longer exist."""
-    try:
-        config = config or run.load_config()
-    except UserError:
-        return []
-    table = Table(TRAINED_HEADER, trained_with(config))
-    return [Section("Set-up", [table, Lines([training_line(config)])])]
+    title = f"{'Trial' if report.trial else 'Run report'}: {run.path.resolve().name}"
+    return Page(run.path, title, _summary(report), sections, _tiles(report), TILES_LEGEND)
 
 
 def _cells(task: str, result: TaskReport, metric: str) -> tuple[str, ...]:
@@ -179,17 +177,15 @@ def metric_table(report: RunReport) -> Table:
         for task, result in report.tasks.items()
         for metric in result.reported(task_type(result.label_type).metrics)
     ]
-    return Table(SCORES_HEADER[:5], rows)
+    return Table(SCORES_HEADER[:-1], rows)
 
 
 def overall_lines(report: RunReport) -> list[str]:
+    """List the scores over all tasks, and that the run is a trial."""
     overall = report.overall
-    undefined = [
-        task
-        for task, result in report.tasks.items()
-        if result.score is None and not result.evaluate_only
-    ]
-    without = f", without {', '.join(undefined)}: undefined" if undefined else ""
+    trained = {task: result for task, result in report.tasks.items() if not result.evaluate_only}
+    undefined = ", ".join(task for task, result in trained.items() if result.score is None)
+    without = f", without {undefined}: undefined" if undefined else ""
     lines = [TRIAL] if report.trial else []
     lines += [f"overall: {score(overall.mean)} (mean of the tasks' metrics{without})"]
     if overall.cs224n is not None:
@@ -220,10 +216,8 @@ def _tiles(report: RunReport) -> list[Tile]:
     if overall.cs224n is not None:
         tiles.append(Tile("CS224N overall", COURSE_SCORE, overall.cs224n))
     for task, result in report.tasks.items():
-        metric = result.metric
-        trained, (low, high) = result.score, result.interval(metric)
-        baselines = result.baselines.scores(metric)
-        tiles.append(Tile(task, metric, trained, low, high, baselines, result.flags))
+        interval, baselines = result.interval(result.metric), result.baselines.scores(result.metric)
+        tiles.append(Tile(task, result.metric, result.score, *interval, baselines, result.flags))
     return tiles
 
 
@@ -249,47 +243,20 @@ def data_table(report: RunReport) -> Table:
     return Table(("task", "split", "file", *titles.values(), "truncated", "mean tokens"), rows)
 
 
-def _turns(report: RunReport) -> Table:
-    """Build the table of the turns of each task, and where it stopped and was selected."""
-    rows = []
-    for task, result in report.tasks.items():
-        turns, steps = result.turns, (result.stopped_at_step, result.selected_step)
-        counts = (turns.trained, turns.skipped, *steps)
-        rows.append((task, *(number(count, ",") for count in counts)))
-    return Table(TURNS_HEADER, rows)
-
-
-def _conflict(agreements: Mapping[str, Agreement]) -> Table:
-    """Build the table of how much the gradients of each pair of tasks agreed."""
-    rows = [
-        (pair, f"{entry.measured:,}", score(entry.mean), f"{100 * entry.below_0:.0f} %")
-        for pair, entry in agreements.items()
-    ]
-    return Table(CONFLICT_HEADER, rows)
-
-
 def run_settings(report: RunReport) -> list[str]:
     """List seed, commit, versions, encoder and speed of a run."""
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
+    begin = "random weights" if report.encoder.from_scratch else "the pretrained encoder"
+    if start := report.init_from:
+        taken = {"encoder": "encoder", "pooling": "encoder and pooling", "head": "encoder and head"}
+        begin = f"{start.run} (seed {start.seed}): {taken[start.take]} of task {start.task} at "
+        begin += f"step {start.step:,}"
     return [
         f"seed: {report.seed}",
         f"git revision: {report.git_revision or '-'}",
         f"versions: {versions}",
-        f"started from: {_started_from(report)}",
+        f"started from: {begin}",
         f"encoder pretrained on: {', '.join(report.encoder.seen_corpora) or '-'}",
         f"wall time: {duration(report.wall_time_s)}",
         f"training speed: {report.train_sentences_per_s:.0f} sentences/s",
     ]
-
-
-def _started_from(report: RunReport) -> str:
-    """Say in words which weights the run started from."""
-    start = report.init_from
-    if start is None:
-        fresh = report.encoder.from_scratch
-        return "random weights" if fresh else "the pretrained encoder"
-    taken = {"encoder": "encoder", "pooling": "encoder and pooling", "head": "encoder and head"}
-    return (
-        f"{start.run} (seed {start.seed}): {taken[start.take]} of task {start.task} at "
-        f"step {start.step:,}"
-    )

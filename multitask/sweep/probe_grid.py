@@ -40,7 +40,7 @@ from multitask.training.frozen_probe import (
     splits_in_use,
     train_probe,
 )
-from multitask.training.report_json import Trained, run_result, task_result
+from multitask.training.report_json import run_result, task_result
 from multitask.training.setup import Plan, set_up
 from multitask.utils.device import pick_device
 from multitask.utils.errors import NotFinite
@@ -246,9 +246,9 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
         return error
     trivial = trivial_scores(model.module(task).head, splits["train"], splits["dev"], reader)
     baselines = Baselines(trivial=trivial, frozen=None)
-    trained = Trained(probe.selected_step, Turns(trained=probe.steps, skipped=0))
     plan = replace(plan, config=config, model=model)
-    entry = task_result(plan, task, probe.dev, baselines, trained=trained)
+    turns, step = Turns(trained=probe.steps, skipped=0), probe.selected_step
+    entry = task_result(plan, task, probe.dev, baselines, selected_step=step, turns=turns)
     return Probed(probe, entry)
 
 

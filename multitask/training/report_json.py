@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from multitask.tasks import metrics
 from multitask.tasks.bootstrap import intervals
 from multitask.tasks.confusion import confusion
 from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.records import file_records
 from multitask.tasks.rows import Rows
 from multitask.training.flags import flags, next_steps, still_improving
 from multitask.training.gradient_conflict import conflict_summary
@@ -42,12 +42,13 @@ def save_results(
 
     All ranks score; the first one writes. Returns the content of report.json.
     """
-    run, progress = trainer.checkpoints.run, trainer.progress
+    run, progress, config = trainer.checkpoints.run, trainer.progress, plan.config
     best = trainer.selection.best_steps()
-    steps = selected_steps(best, plan.config.selecting_tasks(), plan.config.training.select)
+    steps = selected_steps(best, config.selecting_tasks(), config.training.select)
     events = run.load_events()
-    evaluations = sum(event["event"] == "eval" for event in events)
+    evaluations = [event["tasks"] for event in events if event["event"] == "eval"]
     tasks: dict[str, TaskReport] = {}
+    predictions: dict[str, list[dict[str, Any]]] = {}
     seconds: dict[str, float] = {}
     loaded = None
     distributed.on_first(lambda: None)  # wait until the first rank has written the weights
@@ -56,17 +57,22 @@ def save_results(
             loaded = step
             plan.model.load_state_dict(read_checked(intact_weights(run, step)))
         dev = save_task_predictions(plan, task, run)
-        if dev is not None:
-            scores, seconds[task] = dev
-            trained = Trained(
-                step,
-                Turns(trained=progress.trained[task], skipped=progress.skipped[task]),
-                trainer.selection.early_stopping.last_stops.get(task),
-                trainer.selection.best[task].step if task in best else None,
-                trainer.step,
-                evaluations,
-            )
-            tasks[task] = task_result(plan, task, scores, baselines[task], trained=trained)
+        if dev is None:
+            continue
+        scores, seconds[task] = dev
+        rows, reader = plan.data.splits[task]["dev"].rows, plan.data.readers[task]
+        predictions[task] = [*file_records(rows, reader, scores.predictions, scores.scores)]
+        own = trainer.selection.best[task].step if task in best else None
+        tasks[task] = task_result(
+            plan,
+            task,
+            scores,
+            baselines[task],
+            selected_step=step,
+            turns=Turns(trained=progress.trained[task], skipped=progress.skipped[task]),
+            stopped_at_step=trainer.selection.early_stopping.last_stops.get(task),
+            remarks=still_improving(own, trainer.step, len(evaluations)),
+        )
     training = {
         "git_revision": revision,
         "wall_time_s": progress.wall_seconds(),
@@ -75,16 +81,16 @@ def save_results(
         "dev_seconds": seconds,
         "steps": {"planned": trainer.stages.total_steps, "done": trainer.step},
         "trained_parameters": trained_parameters(plan.model, plan.stages),
-        "select": plan.config.training.select,
+        "select": config.training.select,
         "conflict": conflict_summary(events),
     }
-    undefined = undefined_scores(plan, events)
-    report = run_result(plan, tasks, training, [*plan.warnings, *undefined])
+    warnings = [*plan.warnings, *undefined_scores(plan, evaluations)]
+    report = run_result(plan, tasks, training, warnings)
     if distributed.rank() == 0:
         run.seal_log()
         run.write_json(run.report, report.content())  # a run that has this file is finished
-        write_reports(run, report, events, plan.config)
-        write_card(run, report)
+        write_reports(run, report, events, config, predictions=predictions)
+        write_card(run, report, config)
     return report
 
 
@@ -109,47 +115,35 @@ def save_task_predictions(plan: Plan, task: str, run: RunDirectory) -> tuple[Sco
     return dev
 
 
-@dataclass(frozen=True)
-class Trained:
-    """Facts about the training of a task.
-
-    Attributes:
-        selected_step: the step whose weights it uses.
-        turns: its turns, trained and skipped.
-        stopped_at_step: where it stopped early; None if it did not.
-        best_step: the step with its own best score; None if it has none.
-        last_step: the last step of the run; None for a probe.
-        evaluations: the number of evaluations.
-    """
-
-    selected_step: int
-    turns: Turns
-    stopped_at_step: int | None = None
-    best_step: int | None = None
-    last_step: int | None = None
-    evaluations: int = 0
-
-
 def task_result(
-    plan: Plan, task: str, scores: Scores, baselines: Baselines, *, trained: Trained
+    plan: Plan,
+    task: str,
+    scores: Scores,
+    baselines: Baselines,
+    *,
+    selected_step: int,
+    turns: Turns,
+    stopped_at_step: int | None = None,
+    remarks: Sequence[str] = (),
 ) -> TaskReport:
-    """Build a task's entry in report.json from its dev ``scores``."""
+    """Build a task's entry in report.json from its dev ``scores``.
+
+    ``selected_step`` is the step of its weights; ``remarks`` are about its training.
+    """
     config = plan.config
     entry, reader = config.tasks[task], plan.data.readers[task]
     metric = plan.metrics[task]
     rows = plan.data.splits[task]["dev"].rows
     dev, intervals = dev_results(scores, rows, reader)
-    unseen, remarks = None, flags(metric, dev, baselines)
+    unseen, flagged = None, flags(metric, dev, baselines)
     if task in config.trained_tasks():
-        remarks += next_steps(task, plan.model.head(task), dev, reader.names)
-        remarks += still_improving(trained.best_step, trained.last_step, trained.evaluations)
+        flagged += [*next_steps(task, plan.model.head(task), dev, reader.names), *remarks]
+        flagged += ["no step trained it"] * (not turns.trained)
     if entry.evaluate_only and plan.data.summary[task]["dev"].in_train:
         seen = plan.data.seen[task]["dev"].own
         unseen = unseen_results(scores, rows, reader, seen)
         left = f"without the {int(seen.sum()):,} rows in train"
-        remarks.append(f"{left}: {metric} {unseen[metric]:.3f}")
-    if task in config.trained_tasks() and not trained.turns.trained:
-        remarks.append("no step trained it")
+        flagged.append(f"{left}: {metric} {unseen[metric]:.3f}")
     numbers = reader.task_type.described_by == "label_range"
     return TaskReport(
         label_type=reader.task_type.name,
@@ -164,17 +158,16 @@ def task_result(
         dev_intervals=intervals,
         unseen=unseen,
         baselines=baselines,
-        flags=remarks,
+        flags=flagged,
         data=plan.data.summary[task],
-        selected_step=trained.selected_step,
-        turns=trained.turns,
-        stopped_at_step=trained.stopped_at_step,
+        selected_step=selected_step,
+        turns=turns,
+        stopped_at_step=stopped_at_step,
     )
 
 
-def undefined_scores(plan: Plan, events: Sequence[Mapping[str, Any]]) -> list[str]:
+def undefined_scores(plan: Plan, evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a warning for each task whose score was undefined in an evaluation of the run."""
-    evaluations = [event["tasks"] for event in events if event["event"] == "eval"]
     warnings = []
     for task in plan.config.trained_tasks():
         metric = plan.metrics[task]

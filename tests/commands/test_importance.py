@@ -169,7 +169,7 @@ def test_a_run_without_weights_is_drawn_from_its_log(run_dir, tmp_path):
         ("x", 0, ": damaged lines are left out: 17"),
         ("[]", 0, ": damaged lines are left out: 17"),
         ('{"event": "im', 0, ": damaged lines are left out: 17"),
-        ('{"event": "importance", "task": "sst", "step": STEP}', 2, ": damaged ("),
+        ('{"event": "importance", "task": "sst", "step": STEP}', 2, ": cannot be read: "),
     ],
 )
 def test_a_damaged_log_is_one_line(line, code, message, run_dir, tmp_path, capsys):

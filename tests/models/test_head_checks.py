@@ -70,7 +70,10 @@ NEEDS = "looks at tokens: it needs"
             ["tasks.ner.projection=mlp_batchnorm"],
             f"tasks.ner.projection: {WORDS}: `mlp_batchnorm` is for pairs and views",
         ),
-        (["tasks.qa.eval_pooling=cls"], f"tasks.qa.eval_pooling: {ANSWERS}: tokens are not pooled"),
+        (
+            ["tasks.qa.eval_pooling=cls"],
+            f"tasks.qa.eval_pooling: {ANSWERS}: its tokens are not pooled",
+        ),
         (
             [
                 "tasks.ner.data.texts_of=[qa]",

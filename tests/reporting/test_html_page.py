@@ -35,8 +35,6 @@ NASTY = [
     "مرحبا بالعالم، هذه جملة طويلة",
     "中文句子，没有空格也会换行" * 6,
 ]
-TEMPLATES = {"base.html.j2", "blocks.html.j2", "report.html.j2", "serve.css", "serve.html.j2"}
-TEMPLATES |= {"search.md.j2", "style.css", "sts.md.j2"}
 
 
 def write_nasty_run(folder: Path) -> None:
@@ -301,8 +299,3 @@ def test_texts_and_marks_have_enough_contrast(scheme):
         assert contrast(colour[text], colour[ground]) >= 4.5, (text, ground)
     for mark in ("trained", "reference-1", "reference-2"):
         assert contrast(colour[mark], colour["card"]) >= 3, mark
-
-
-def test_the_templates_are_all_there():
-    folder = Path(html_page.__file__).with_name("templates")
-    assert {file.name for file in folder.iterdir()} == TEMPLATES

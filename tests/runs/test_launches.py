@@ -122,7 +122,7 @@ STEPS = {
     "pals": (list(TASKS), PALS),
     "hire": (["sst"], ["tasks.sst.pooling=hire"]),
 }
-# HIRE reads the lengths of its texts for its GRUs: in poolers/layer_scores.py and poolers/fusion.py
+# HIRE reads the lengths of its texts for its GRUs: in poolers/hire.py
 READS = {"hire": 2}
 
 

@@ -16,7 +16,6 @@ from torch.nn.functional import gelu
 from torch.utils.checkpoint import checkpoint
 
 from multitask.models.encoders import kernels
-from multitask.models.encoders.adapter import Adapter
 from multitask.models.encoders.dropout import Dropout
 from multitask.models.encoders.operators import TORCH, Operators, attention
 from multitask.models.encoders.packing import Packing
@@ -135,7 +134,7 @@ class Layer(nn.Module):
         hidden: Tensor,
         packing: Packing,
         first_only: bool = False,
-        adapter: Adapter | None = None,
+        adapter: Any = None,
         number: int = 0,
         operators: Operators = TORCH,
     ) -> Tensor:
@@ -281,7 +280,7 @@ class BertEncoder(nn.Module):
         mask: Tensor,
         layers: Collection[int],
         tokens: str = "all",
-        adapter: Adapter | None = None,
+        adapter: Any = None,
         packing: Packing | None = None,
     ) -> dict[int, Tensor]:
         """Compute the requested hidden states of embedded input.
@@ -294,7 +293,7 @@ class BertEncoder(nn.Module):
             mask: [B, T], 1 for tokens and 0 for pads.
             layers: numbers of the hidden states, 0 (embeddings) to L.
             tokens: "all", or "first" for only the [CLS] vectors.
-            adapter: the task's adapter.
+            adapter: the task's adapter (``pals.base.Adapter``), or None.
             packing: the packing of the mask; by default a new one.
 
         Returns:

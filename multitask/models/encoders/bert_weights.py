@@ -1,4 +1,7 @@
-"""Read and write weights of BERT and RoBERTa checkpoints under their `transformers` names."""
+"""Read and write weights of BERT and RoBERTa checkpoints under their `transformers` names.
+
+These are the encoder, its tanh pooler and the masked-LM head (of DistilBERT too).
+"""
 
 import re
 from collections.abc import Mapping
@@ -30,6 +33,17 @@ NAMES = {
 QKV = "layers.{}.attention.qkv"
 SPLIT_QKV = "encoder.layer.{}.attention.self.{}"
 POOLER = ("pooler.dense.weight", "pooler.dense.bias")
+# the name in ``heads.masked_lm`` -> the name in a checkpoint; the vocabulary's bias has two
+MLM_NAMES = {
+    "bert": {
+        "dense": "cls.predictions.transform.dense",
+        "norm": "cls.predictions.transform.LayerNorm",
+        "": "cls.predictions",
+    },
+    "distilbert": {"dense": "vocab_transform", "norm": "vocab_layer_norm", "": "vocab_projector"},
+    "roberta": {"dense": "lm_head.dense", "norm": "lm_head.layer_norm", "": "lm_head"},
+}
+WORDS = "embeddings.word_embeddings.weight"
 
 
 def unsupported(config: Any) -> str | None:
@@ -140,10 +154,9 @@ def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict
         if state_dict[name].shape != tensor.shape:
             shapes = f"{list(state_dict[name].shape)}, by config.json it is {list(tensor.shape)}"
             raise ValueError(f"{' + '.join(keys)}: the shape in the checkpoint is {shapes}")
-        if not all(state[key].is_floating_point() for key in keys):
-            raise ValueError(f"{' + '.join(keys)}: integers in the place of weights")
-        if not state_dict[name].isfinite().all():
-            raise ValueError(f"{' + '.join(keys)}: NaN or infinity in the place of a weight")
+        floats = all(state[key].is_floating_point() for key in keys)
+        if not floats or not state_dict[name].isfinite().all():
+            raise ValueError(f"{' + '.join(keys)}: integers, NaN or infinity in place of weights")
     return state_dict
 
 
@@ -175,6 +188,27 @@ def pooler_weights(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | Non
     """
     pooler = tuple(weights[key].float() for key in POOLER if key in weights)
     return (pooler[0], pooler[1]) if len(pooler) == 2 else None
+
+
+def mlm_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
+    """Return the head's weights in fp32, from a checkpoint's tensors (``read_weights``).
+
+    None if the checkpoint has no such head, or its decoder is not the word embedding.
+    """
+    for family in MLM_NAMES.values():
+        head = {
+            f"{name}.{kind}": weights[f"{saved}.{kind}"].float()
+            for name, saved in family.items()
+            for kind in ("weight", "bias")
+            if name and f"{saved}.{kind}" in weights
+        }
+        stem = family[""]
+        bias = weights.get(f"{stem}.bias", weights.get(f"{stem}.decoder.bias"))
+        decoder = weights.get(f"{stem}.decoder.weight", weights.get(f"{stem}.weight"))
+        tied = decoder is None or (WORDS in weights and torch.equal(decoder, weights[WORDS]))
+        if len(head) == 4 and bias is not None and tied:
+            return {**head, "bias": bias.float()}
+    return None
 
 
 def _name(key: str) -> str:

@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 from multitask.models.encoders.dropout import LEVELS, draws
 from multitask.models.encoders.operators import Operators
 from multitask.models.encoders.packing import Packing
-from multitask.utils.errors import UserError, reason_of
+from multitask.utils.errors import reason_of
 from multitask.utils.files import replacing, write_text
 from multitask.utils.names import KERNELS_VARIABLE
 
@@ -36,19 +36,13 @@ SOURCE = Path(__file__).with_suffix(".cpp")
 def automatic(device: torch.device) -> tuple[str, str]:
     """Return the kernels that `auto` means for our encoder, and why not "compiled", if so.
 
-    They depend on the machine alone, so that the same command gives the same numbers there. The
-    variable ``MULTITASK_KERNELS`` decides if it is set. A build that failed is not tried again.
-
-    Raises UserError if the variable asks for what there is not.
+    They depend on the machine alone, so that the same command gives the same numbers there. With
+    ``MULTITASK_KERNELS=torch`` they are torch's. A build that failed is not tried again.
     """
-    asked = os.environ.get(KERNELS_VARIABLE, "")
-    if asked not in ("", "torch", "compiled"):
-        raise UserError(f"{KERNELS_VARIABLE}={asked}: expected torch or compiled")
+    asked = os.environ.get(KERNELS_VARIABLE)
     if asked == "torch" or device.type != "cpu" or sys.platform != "linux":
         return "torch", ""
     reason = _obstacle()
-    if reason and asked:
-        raise UserError(f"{KERNELS_VARIABLE}={asked}, but {reason}: set it to torch")
     return ("torch", reason) if reason else ("compiled", "")
 
 

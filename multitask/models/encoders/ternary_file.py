@@ -106,21 +106,16 @@ def load_ternary(directory: Path) -> BertEncoder:
 
     Raises UserError: a file that is missing or damaged, or that does not fit config.json.
     """
-    file = directory / FILE
     try:
-        tensors = read_tensors(file)
+        tensors = read_tensors(directory / FILE)
         encoder = encoder_from_config(str(directory))
-    except (OSError, ValueError, UserError) as error:
-        message = f"cannot be loaded ({reason_of(error)}): export it again"
-        raise UserError(f"{directory}: {message}") from error
-    for name, module in list(encoder.named_modules()):
-        if f"{name}.packed" in tensors and isinstance(module, nn.Linear):
-            parts = getattr(module, "parts", 1)
-            packed = TernaryLinear(module.in_features, module.out_features, parts)
-            encoder.set_submodule(name, packed)
-    try:
+        for name, module in list(encoder.named_modules()):
+            if f"{name}.packed" in tensors and isinstance(module, nn.Linear):
+                parts = getattr(module, "parts", 1)
+                packed = TernaryLinear(module.in_features, module.out_features, parts)
+                encoder.set_submodule(name, packed)
         encoder.load_state_dict(tensors)
-    except RuntimeError as error:
-        message = "its tensors do not fit config.json: export it again"
-        raise UserError(f"{file}: {message}") from error
+    except (OSError, ValueError, RuntimeError, UserError) as error:
+        message = f"cannot be loaded ({reason_of(error, 200)}): export it again"
+        raise UserError(f"{directory}: {message}") from error
     return encoder.eval()

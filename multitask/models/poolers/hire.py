@@ -1,12 +1,19 @@
-"""HIRE: a mixture of all hidden states, fused with the last one (sections 3.2 and 3.3)."""
+"""HIRE: a mixture of all hidden states, fused with the last one (sections 3.2 and 3.3).
 
+A scorer maps n states [B, T, d] and the mask [B, T] to scores alpha [B, n], before the softmax.
+"""
+
+from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import relu
+from torch.utils.checkpoint import checkpoint
 
 from multitask.models.poolers.base import check_dropout
-from multitask.models.poolers.fusion import FusionNetwork
-from multitask.models.poolers.layer_scores import DynamicScores, FixedScores, Softmax
+from multitask.models.poolers.gru import final_states, first_outputs, pack
 
 
 class HirePooler(nn.Module):
@@ -107,3 +114,104 @@ def _states(layers: list[int] | None, num_layers: int) -> tuple[int, ...]:
             f"not {layers}"
         )
     return chosen
+
+
+class DynamicScores(nn.Module):
+    """alpha_i = ReLU(w . U_i + b), with one BiGRU for all states (eq. 2 and 3).
+
+    U_i are the final states of both layers in both directions, 4 d numbers. The states are
+    sequences of one packed batch, so pads are never read and one call computes all of them.
+
+    Args:
+        dim: width d of the states.
+        dropout: dropout rate between the two layers.
+        states_at_once: states in one call; None for all. In chunks, the backward pass computes the
+            activations again instead of storing them.
+    """
+
+    def __init__(self, dim: int, dropout: float, states_at_once: int | None) -> None:
+        super().__init__()
+        self.gru = nn.GRU(dim, dim, 2, batch_first=True, bidirectional=True, dropout=dropout)
+        self.score = nn.Linear(4 * dim, 1)
+        self.states_at_once = states_at_once
+
+    def forward(self, states: Sequence[Tensor], mask: Tensor) -> Tensor:
+        """n states [B, T, d], mask [B, T] -> alpha [B, n], none below 0."""
+        training, lengths = self.gru.training, mask.sum(1).cpu()
+        size, run = self.states_at_once or len(states), self._summaries
+        if self.states_at_once is not None and torch.is_grad_enabled():
+            run = partial(checkpoint, run, use_reentrant=False)
+        starts = range(0, len(states), size)
+        chunks = [run(training, lengths, *states[at : at + size]) for at in starts]
+        summaries = torch.cat(chunks, dim=1)
+        return relu(self.score(summaries)).squeeze(-1)
+
+    def _summaries(self, training: bool, lengths: Tensor, *states: Tensor) -> Tensor:
+        """n states [B, T, d] -> U [B, n, 4 d].
+
+        ``training`` switches dropout on. It is an argument because the backward pass of a chunk
+        computes U again when the module may have another mode.
+        """
+        packed = pack(torch.cat(states), lengths.repeat(len(states)))
+        now = self.gru.training
+        self.gru.train(training)
+        try:
+            final = final_states(self.gru, packed)  # [4, n B, d]
+        finally:
+            self.gru.train(now)
+        return final.transpose(0, 1).reshape(len(states), len(lengths), -1).transpose(0, 1)
+
+
+class FixedScores(nn.Module):
+    """The same scores for every example: all 0, or drawn once from a normal distribution."""
+
+    alpha: Tensor
+
+    def __init__(self, count: int, random: bool) -> None:
+        super().__init__()
+        self.register_buffer("alpha", torch.randn(count) if random else torch.zeros(count))
+
+    def forward(self, states: Sequence[Tensor], mask: Tensor) -> Tensor:
+        """n states, mask [B, T] -> alpha [B, n]."""
+        return self.alpha.expand(len(mask), -1)
+
+
+class Softmax(nn.Module):
+    """Scores [B, n] -> weights [B, n], in fp32 or wider; a module, so that hooks can watch it."""
+
+    def forward(self, alpha: Tensor) -> Tensor:
+        """alpha [B, n] -> S [B, n]; each row sums to 1."""
+        return alpha.softmax(-1, dtype=torch.promote_types(alpha.dtype, torch.float32))
+
+
+class FusionNetwork(nn.Module):
+    """The first token of F = BiGRU(M), with M = [R; A; R + A; R * A].
+
+    Args:
+        dim: width d of R and A.
+        layers: number of layers of the BiGRU; 0 returns the first token of M.
+        dropout: dropout rate between these layers.
+    """
+
+    def __init__(self, dim: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.output_dim = 2 * dim if layers else 4 * dim
+        self.gru = None
+        if layers:
+            rate = dropout if layers > 1 else 0.0
+            self.gru = nn.GRU(
+                4 * dim, dim, layers, batch_first=True, bidirectional=True, dropout=rate
+            )
+
+    def forward(self, last: Tensor, mixed: Tensor, mask: Tensor) -> Tensor:
+        """R, A [B, T, d], mask [B, T] -> [B, 2 d]; without layers [B, 4 d] from T >= 1."""
+        if self.gru is None:
+            return features(last[:, 0], mixed[:, 0])
+        packed = pack(torch.cat([last, mixed], dim=-1), mask.sum(1).cpu())
+        joint = packed._replace(data=features(*packed.data.chunk(2, dim=-1)))
+        return first_outputs(self.gru, joint)
+
+
+def features(last: Tensor, mixed: Tensor) -> Tensor:
+    """M = [R; A; R + A; R * A]: [..., d] twice -> [..., 4 d]."""
+    return torch.cat([last, mixed, last + mixed, last * mixed], dim=-1)

@@ -1,55 +1,46 @@
 """The figures of scores: a comparison, a paper's table next to the paper, and a search."""
 
-import itertools
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from multitask.config.run_directory import RunDirectory
+from multitask.reporting import sheet
 from multitask.reporting.compare import heatmaps, long_axes
 from multitask.reporting.figures import style
 from multitask.reporting.figures.curves import draw_curve_bands, loss_gaps
 from multitask.reporting.figures.maps import draw_heatmaps
-from multitask.reporting.sheet import (
-    CURVES,
-    GAPS,
-    MEAN,
-    Cell,
-    Row,
-    Sheet,
-    baseline_of,
-    compared_title,
-    facts,
-    has_one_baseline,
-    several_seeds,
-    tasks,
-    title_of,
-)
+from multitask.reporting.sheet import MEAN, Sheet
 
-PANELS_IN_A_ROW = 4
+IN_A_ROW = 4
 # More curves than colours are hard to tell apart.
 MAX_CURVES = len(style.GROUPS)
+# characters per line of a method's name, of a panel's title, and of a task below the axis
+NAME, PANEL_TITLE, TICK = 48, 30, 14
 
 
 def draw_all(directory: Path, comparison: Sheet) -> list[Path]:
     """Write every figure: the scores of all groups, the grid's heat maps, the learning curves."""
-    figure, curves, gaps = (directory / name for name in ("figure.png", CURVES, GAPS))
-    style.save_figure(draw_comparison(comparison), figure)
+    figures = {directory / "figure.png": draw_comparison(comparison)}
     maps = heatmap_files(directory, comparison)
-    for (title, file), name in zip(maps.items(), comparison["columns"], strict=False):
-        style.save_figure(draw_heatmaps(heatmaps(comparison, name), title), file)
-    drawn = curve_groups(comparison)
-    if drawn:
-        style.save_figure(draw_curve_bands(drawn), curves)
-        gap_bands = draw_curve_bands(drawn, loss_gaps, "loss above the training loss,")
-        style.save_figure(gap_bands, gaps)
-    return [figure, *maps.values(), *([curves, gaps] if drawn else [])]
+    for (title, file), column in zip(maps.items(), comparison["columns"], strict=False):
+        figures[file] = draw_heatmaps(heatmaps(comparison, column), title)
+    if drawn := curve_groups(comparison):
+        figures[directory / sheet.CURVES] = draw_curve_bands(drawn)
+        gaps = draw_curve_bands(drawn, loss_gaps, "loss above the training loss,")
+        figures[directory / sheet.GAPS] = gaps
+    return _saved(figures)
+
+
+def _saved(figures: "Mapping[Path, style.Figure]") -> list[Path]:
+    for file, figure in figures.items():
+        style.save_figure(figure, file)
+    return list(figures)
 
 
 def heatmap_files(directory: Path, comparison: Sheet) -> dict[str, Path]:
@@ -59,14 +50,11 @@ def heatmap_files(directory: Path, comparison: Sheet) -> dict[str, Path]:
     """
     if len(long_axes(comparison)) < 2:
         return {}
-    shown = tasks(comparison)
-    if len(shown) > 1 and any(MEAN in row["cells"] for row in comparison["rows"]):
-        shown.append(MEAN)
-    return {
-        comparison["columns"][name]["title"]: directory
-        / ("heatmap.png" if name == MEAN else f"heatmap_{name}.png")
-        for name in shown
-    }
+    names = [f"heatmap_{task}.png" for task in sheet.tasks(comparison)]
+    if len(names) > 1 and any(MEAN in row["cells"] for row in comparison["rows"]):
+        names.append("heatmap.png")
+    files = [directory / name for name in names]
+    return dict(zip(sheet.titles(comparison), files, strict=False))
 
 
 def curve_groups(comparison: Sheet) -> dict[str, list[Path]]:
@@ -76,20 +64,53 @@ def curve_groups(comparison: Sheet) -> dict[str, list[Path]]:
     the groups that are best in some column, then the others by their mean over tasks.
     """
     runs = {row["name"]: [*map(Path, row["runs"])] for row in comparison["rows"]}
-    logged = [
-        row
-        for row in comparison["rows"]
-        if all(RunDirectory(run).metrics.is_file() for run in runs[row["name"]])
-    ]
 
-    def rank(row: Row) -> tuple[bool, bool, float]:
+    def rank(row: sheet.Row) -> tuple[bool, bool, float]:
         best = any(cell["best"] for cell in row["cells"].values())
         overall = row["cells"].get(MEAN)
         mean = -math.inf if overall is None or overall["mean"] is None else overall["mean"]
         return row["name"] != comparison["baseline"], not best, -mean
 
-    drawn = [row["name"] for row in sorted(logged, key=rank)[:MAX_CURVES]]
-    return {name: paths for name, paths in runs.items() if name in drawn}
+    logged = [
+        row["name"]
+        for row in sorted(comparison["rows"], key=rank)
+        if all(RunDirectory(run).metrics.is_file() for run in runs[row["name"]])
+    ]
+    return {name: paths for name, paths in runs.items() if name in logged[:MAX_CURVES]}
+
+
+# the scores of a row in one panel, as in a sheet: "values" of the seeds, "mean" (or what else the
+# table shows), "low" and "high" of a bar, "best", "printed" in the paper; each may be missing
+Row = Mapping[str, Any]
+
+
+def _dots(
+    axes: "style.Axes",
+    rows: Sequence[Row | None],
+    labels: Mapping[str, str],
+    upright: bool = False,
+) -> None:
+    """Draw rows of dots, the first on top; ``upright``: side by side, with their means joined.
+
+    ``labels`` are the legend's for the looks "seed", "interval", "mean", "best" and "printed".
+    """
+    known = [(place, row) for place, row in enumerate(rows) if row]
+    joined = {"linestyle": "-" if upright else "none"}
+
+    def draw(look: str, points: list[tuple[int, Any]], **more: Any) -> None:
+        points = [point for point in points if point[1] is not None]
+        if points:
+            places, scores = zip(*points, strict=True)
+            both = (places, scores) if upright else (scores, places)
+            axes.plot(*both, **style.LOOKS[look] | more, label=labels[look])
+
+    draw("seed", [(place, seed) for place, row in known for seed in row.get("values", ())])
+    for place, row in known:
+        draw("interval", [(place, row.get("low")), (place, row.get("high"))])
+    draw("mean", [(place, row["mean"]) for place, row in known if not row.get("best")], **joined)
+    draw("best", [(place, row["mean"]) for place, row in known if row.get("best")])
+    draw("printed", [(place, row.get("printed")) for place, row in known], **joined)
+    style.quiet_frame(axes, across=not upright)
 
 
 def draw_comparison(comparison: Sheet) -> "style.Figure":
@@ -97,81 +118,37 @@ def draw_comparison(comparison: Sheet) -> "style.Figure":
 
     The bar is the 95 % interval of the group's mean; the baseline's mean is a dashed line.
     """
-    names = [row["name"] for row in comparison["rows"]]
-    scores = [
-        (
-            "mean of the tasks"
-            if name == MEAN
-            else style.metric_title(column["task"], column["metric"]),
-            [row["cells"].get(name) for row in comparison["rows"]],
-        )
-        for name, column in comparison["columns"].items()
-        if name != MEAN or len(tasks(comparison)) > 1
-    ]
-    height = 1.3 + 0.3 * max(len(names), 3)
-    figure, axes = style.panels(
-        len(scores),
-        PANELS_IN_A_ROW,
-        lambda columns, lines: (2.6 + 2.9 * columns, lines * height),
-        sharey=True,
-    )
+    rows, tasks = comparison["rows"], sheet.tasks(comparison)
+    names = [row["name"] for row in rows]
     at = names.index(comparison["baseline"])
-    for place, (title, entries) in zip(axes, scores, strict=False):
-        _panel(place, entries, at)
-        place.set_title(title, fontsize=style.TITLE)
-    axes[0].set_yticks(range(len(names)), style.labels(names, width=44))
-    axes[0].set_ylim(len(names) - 0.5, -0.5)  # the first group on top
-    for first in axes[::PANELS_IN_A_ROW]:
+    scores = list(zip(*(sheet.line(comparison, row["cells"]) for row in rows), strict=True))
+    metrics = [comparison["columns"][task]["metric"] for task in tasks]
+    titles = [*map(style.metric_title, tasks, metrics)]
+    titles += ["mean of the tasks"] * (len(tasks) > 1)
+    size = (2.9, 1.3 + 0.3 * max(len(rows), 3))
+    figure, places = style.panels(titles, size, (2.6, 0), IN_A_ROW, sharey=True)
+    labels = {"seed": "one seed", "interval": "95 % interval of the group's mean"}
+    labels |= {"mean": "mean", "best": "best mean"}
+    for axes, column in zip(places, scores, strict=False):
+        base, several = column[at], sheet.several_seeds(column)
+        if base and base["mean"] is not None:
+            label = "mean of the baseline (bold name)"
+            axes.axvline(base["mean"], **style.LOOKS["level"], label=label)
+        marked = [each and {**each, "best": each["best"] and several} for each in column]
+        _dots(axes, marked, labels)
+        axes.tick_params(axis="y", length=0)
+        axes.locator_params(axis="x", nbins=5)
+    _name_rows(places[0], style.labels(names, width=44))
+    for first in places[::IN_A_ROW]:
         first.get_yticklabels()[at].set_fontweight("bold")
     style.legend_below(figure)
     return figure
 
 
-def _panel(axes: "style.Axes", entries: list[Cell | None], baseline: int) -> None:
-    base, several = entries[baseline], several_seeds(entries)
-    if base and base["mean"] is not None:
-        label = "mean of the baseline (bold name)"
-        axes.axvline(base["mean"], **style.LOOKS["baseline"], label=label)
-    for line, entry in enumerate(entries):
-        if entry is None:
-            continue
-        seeds = [value for value in entry["values"] if value is not None]
-        axes.plot(seeds, [line] * len(seeds), **style.LOOKS["seed"], label="one seed")
-        if entry["mean"] is None:
-            continue
-        if entry["low"] is not None:
-            label = "95 % interval of the group's mean"
-            axes.hlines(line, entry["low"], entry["high"], **style.LOOKS["interval"], label=label)
-        label = "best mean" if entry["best"] and several else "mean"
-        axes.plot(entry["mean"], line, **style.LOOKS[label], label=label)
-    style.quiet_frame(axes)
-    axes.tick_params(axis="y", length=0)
-    axes.locator_params(axis="x", nbins=5)
-
-
-# characters per line of a method's name, of a panel's title, and of a task below the axis
-NAME, PANEL_TITLE, TICK = 48, 30, 14
-
-
-@dataclass(frozen=True)
-class Gain:
-    """The gain of a row over the baseline.
-
-    Attributes:
-        task: the task.
-        title: the title of the column.
-        size: the number of training rows.
-        value, low, high: the gain in points and its 95 % interval.
-        printed: the paper's gain in points; None if it prints none.
-    """
-
-    task: str
-    title: str
-    size: int
-    value: float
-    low: float
-    high: float
-    printed: float | None
+def _name_rows(axes: "style.Axes", names: Sequence[str]) -> None:
+    """Name the rows of all panels that share the axis, the first on top."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
 
 
 def draw_paper_table(directory: Path, table: Sheet) -> list[Path]:
@@ -179,12 +156,10 @@ def draw_paper_table(directory: Path, table: Sheet) -> list[Path]:
 
     Gains are differences of means, so a table of standard deviations has no figure of them.
     """
-    figures = {"paper_scores.png": draw_scores(table)}
-    if table["statistic"] != "sd" and any(_gains(table, row) for row in table["rows"]):
-        figures["paper_gain.png"] = draw_gains(table)
-    for name, figure in figures.items():
-        style.save_figure(figure, directory / name)
-    return [directory / name for name in figures]
+    figures = {directory / "paper_scores.png": draw_scores(table)}
+    if table["statistic"] != "sd" and any(any(_gains(table, row)) for row in table["rows"]):
+        figures[directory / "paper_gain.png"] = draw_gains(table)
+    return _saved(figures)
 
 
 def draw_scores(table: Sheet) -> "style.Figure":
@@ -195,37 +170,43 @@ def draw_scores(table: Sheet) -> "style.Figure":
     medians; a table of standard deviations shows these alone. Methods are listed down the side;
     the points of a ``curve`` are joined from left to right.
     """
-    shown = [
-        name
-        for name in table["columns"]
-        if any(cell and cell["values"] for cell in _column(table, name))
-    ]
+    statistic, curve = table["statistic"], table.get("curve")
+    shown = statistic if statistic in ("sd", "median") else "mean"
+    columns: dict[str, list[Any]] = {}
+    for name, column in table["columns"].items():
+        cells: list[Any] = [row["cells"].get(name) for row in table["rows"]]
+        if any(cell and cell["values"] for cell in cells):
+            columns[style.wrapped(column["title"], PANEL_TITLE)] = cells
     names = _names([row["title"] for row in table["rows"]])
     lines_of_names = sum(name.count("\n") + 1 for name in names)
-    curve = table.get("curve")
-    figure, axes = style.panels(
-        len(shown),
-        PANELS_IN_A_ROW,
-        lambda columns, lines: (
-            (1.2 if curve else 3.0) + 2.6 * columns,
-            0.6 + lines * (2.9 if curve else max(2.2, 0.9 + 0.21 * lines_of_names)),
-        ),
-        **{"sharex" if curve else "sharey": True},
-    )
-    for panel, name in zip(axes, shown, strict=False):
-        _scores(panel, table, name)
-        panel.set_title(
-            style.wrapped(table["columns"][name]["title"], PANEL_TITLE), fontsize=style.TITLE
-        )
-    used = axes[: len(shown)]
-    if curve:
-        for panel in used:
-            panel.set_xticks(range(len(names)), names)
-            panel.set_xlabel(curve)
-    else:
-        axes[0].set_yticks(range(len(names)), names)
-        axes[0].set_ylim(len(names) - 0.5, -0.5)  # shared by all panels, the first row on top
-    style.equal_spans(used, "y" if curve else "x", from_zero=table["statistic"] == "sd")
+    size = (2.6, 2.9 if curve else max(2.2, 0.9 + 0.21 * lines_of_names))
+    shared = {"sharex" if curve else "sharey": True}
+    edge = (1.2 if curve else 3.0, 0.6)
+    figure, places = style.panels(list(columns), size, edge, IN_A_ROW, **shared)
+    labels = {"seed": "one seed", "printed": "paper", "mean": f"ours: {shown}"}
+    labels["interval"] = "ours: ± standard deviation over seeds"
+    for axes, cells in zip(places, columns.values(), strict=False):
+        rows = []
+        for cell in cells:
+            middle, sd = cell and cell.get(shown), cell and cell.get("sd")
+            row = cell and {"mean": middle, "printed": cell.get("printed")}
+            if row and shown != "sd":
+                row["values"] = cell["values"]
+                if middle is not None and sd is not None:
+                    row |= {"low": middle - sd, "high": middle + sd}
+            rows.append(row)
+        _dots(axes, rows, labels, upright=bool(curve))
+        if curve:
+            axes.set_xticks(range(len(names)), names)
+            axes.set_xlabel(curve)
+    if not curve:
+        _name_rows(places[0], names)
+    limits = [axes.get_ylim() if curve else axes.get_xlim() for axes in places]
+    starts = [0.0 if shown == "sd" else low for low, _ in limits]
+    span = max(high - start for start, (_, high) in zip(starts, limits, strict=True))
+    for axes, (low, high) in zip(places, limits, strict=True):
+        start = 0.0 if shown == "sd" else (low + high - span) / 2
+        (axes.set_ylim if curve else axes.set_xlim)(start, start + span)
     style.legend_below(figure)
     style.make_room(figure)
     return figure
@@ -233,38 +214,6 @@ def draw_scores(table: Sheet) -> "style.Figure":
 
 def _names(titles: Sequence[str]) -> list[str]:
     return [textwrap.fill(name, NAME) for name in style.labels(titles, width=style.LONGEST)]
-
-
-def _column(table: Sheet, name: str) -> list[Cell | None]:
-    return [row["cells"].get(name) for row in table["rows"]]
-
-
-def _scores(axes: "style.Axes", table: Sheet, name: str) -> None:
-    """Draw one column: by the place of the row from left to right, or from top to bottom."""
-    curve, deviations = bool(table.get("curve")), table["statistic"] == "sd"
-    middle: Literal["median", "mean"] = "median" if table["statistic"] == "median" else "mean"
-    joined = "-" if curve else "none"
-    cells = [(place, cell) for place, cell in enumerate(_column(table, name)) if cell]
-
-    def draw(points: Sequence[tuple[int, float]], look: str, label: str, **more: Any) -> None:
-        by_place, scores = ([point[axis] for point in points] for axis in (0, 1))
-        both = (by_place, scores) if curve else (scores, by_place)
-        method: Any = axes.errorbar if look == "ours" else axes.plot
-        method(*both, **style.LOOKS[look], label=label, **more)
-
-    if not deviations:
-        seeds = [(row, value) for row, cell in cells for value in cell["values"]]
-        draw([seed for seed in seeds if seed[1] is not None], "our seed", "one seed")
-    shown: Literal["sd", "median", "mean"] = "sd" if deviations else middle
-    ours = [(row, cell) for row, cell in cells if cell.get(shown) is not None]
-    spread = None if deviations else [cell["sd"] or 0.0 for _, cell in ours]
-    label = "ours: standard deviation over seeds" if deviations else f"ours: {middle} ± sd"
-    bars: dict[str, Any] = {"yerr" if curve else "xerr": spread, "linestyle": joined}
-    draw([(row, cell[shown]) for row, cell in ours], "ours", label, **bars)
-    printed = [(row, value) for row, cell in cells if (value := cell.get("printed")) is not None]
-    if printed:
-        draw(printed, "printed", "paper", linestyle=joined)
-    style.quiet_frame(axes, across=not curve)
 
 
 def draw_gains(table: Sheet) -> "style.Figure":
@@ -276,76 +225,59 @@ def draw_gains(table: Sheet) -> "style.Figure":
     """
     by_size = any(column.get("cells") for column in table["columns"].values())
     point = f"{table['curve']} = " if table.get("curve") else ""
-    series: dict[str, list[Gain]] = {}
+    series: dict[str, dict[str, Row]] = {}
+    sizes: dict[str, tuple[int, str]] = {}  # of the ticks, with the column's title
     for row in table["rows"]:
-        for gain in _gains(table, row):
-            title = compared_title(table, row)
-            name = f"{title}, {gain.task}" if by_size else point + title
-            series.setdefault(name, []).append(gain)
-    every = sorted(itertools.chain(*series.values()), key=lambda gain: (gain.size, gain.title))
-    ticks = list(dict.fromkeys(_tick(gain, by_size) for gain in every))
+        title = sheet.compared_title(table, row)
+        for task, column, size, gain in _gains(table, row):
+            tick = f"{size:,}" if by_size else f"{style.wrapped(column, TICK)}\n{size:,}"
+            sizes[tick] = (size, column)
+            name = f"{title}, {task}" if by_size else point + title
+            series.setdefault(name, {})[tick] = gain
+    ticks = sorted(sizes, key=lambda tick: sizes[tick])
     width = max(7.5, 1.6 + max(1.1, 0.24 * len(series)) * len(ticks))
-    figure, axes = style.new_panel(width, 4.5)
-    names = _names(list(series))
+    figure, (axes,) = style.panels([""], (width, 4.5))
+    names, key = _names(list(series)), "open mark: the paper's gain"
+    open_mark: style.Look = {"linestyle": "none", "markerfacecolor": "none"}
     for number, gains in enumerate(series.values()):
-        look: dict[str, Any] = {
-            "color": style.GROUPS[number % len(style.GROUPS)],
-            "marker": style.MARKERS[number % len(style.MARKERS)],
-        }
-        aside = 0.8 * ((number + 0.5) / len(series) - 0.5)
-        places = np.array([ticks.index(_tick(gain, by_size)) for gain in gains]) + aside
-        value, low, high = np.array([(gain.value, gain.low, gain.high) for gain in gains]).T
-        axes.errorbar(
-            places,
-            value,
-            np.maximum(0.0, [value - low, high - value]),
-            linestyle="-" if by_size else "none",
-            **style.LOOKS["gain"],
-            **look,
-            label=names[number],
-        )
-        printed = style.numbers(gain.printed for gain in gains)
-        axes.plot(places + 0.25 / len(series), printed, **style.LOOKS["printed gain"], **look)
-    axes.axhline(0, **style.LOOKS["no gain"])
-    key = "open mark: the paper's gain"
-    if any(gain.printed is not None for gain in every):
-        look = {"color": style.DARK, "marker": style.MARKERS[0]}
-        axes.plot([], [], **style.LOOKS["printed gain"], **look, label=key)
+        look = style.group_style(number) | {"linestyle": "-" if by_size else "none"}
+        places = np.array([ticks.index(tick) for tick in gains]) + style.aside(number, len(series))
+        keys = ("mean", "low", "high", "printed")
+        value, low, high, paper = (style.numbers(gain[k] for gain in gains.values()) for k in keys)
+        bars = np.maximum(0.0, [value - low, high - value])
+        axes.errorbar(places, value, bars, **look, capsize=2, label=names[number])
+        axes.plot(places + 0.25 / len(series), paper, **look | open_mark)
+    if any(gain["printed"] is not None for gains in series.values() for gain in gains.values()):
+        axes.plot([], [], marker=style.MARKERS[0], color=style.DARK, label=key, **open_mark)
+    axes.axhline(0, **style.LOOKS["zero"])
     axes.set_xticks(range(len(ticks)), ticks)
     axes.set_xlabel("training rows")
-    one = has_one_baseline(table)
-    base = title_of(table, table["baseline"]) if one else "each row's baseline"
-    baseline = style.wrapped(f"gain over {base}", 40)
-    axes.set_ylabel(f"{baseline}\nin points, 95 % interval")
-    style.quiet_frame(axes)
+    one = sheet.has_one_baseline(table)
+    base = sheet.title_of(table, table["baseline"]) if one else "each row's baseline"
+    axes.set_ylabel(f"{style.wrapped(f'gain over {base}', 40)}\nin points, 95 % interval")
     style.legend_below(figure, [*names, key])
     style.make_room(figure)
     return figure
 
 
-def _tick(gain: Gain, by_size: bool) -> str:
-    return f"{gain.size:,}" if by_size else f"{style.wrapped(gain.title, TICK)}\n{gain.size:,}"
+def _gains(table: Sheet, row: sheet.Row) -> Iterator[tuple[str, str, int, Row]]:
+    """Yield task, column's title, training rows and difference to the baseline in points.
 
-
-def _gains(table: Sheet, row: Row) -> list[Gain]:
-    """Return the row's difference to the baseline per task and size of the training set."""
-    gains: dict[tuple[str, str | None], Gain] = {}
-    base = baseline_of(table, row)
+    There is one per task and size of the training set. The paper's difference is ``printed``.
+    """
+    done = set()
+    base = sheet.baseline_of(table, row)
     for name, cell in row["cells"].items():
-        column, difference = table["columns"][name], cell.get("difference")
-        rows = facts(row, name).get("train_rows")
-        if difference and rows and None not in (difference["value"], difference["low"]):
-            task = column.get("of") or column["task"]
-            numbers = (difference["value"], difference["low"], difference["high"])
-            printed, other = cell.get("printed"), base and base["cells"].get(name)
-            against = other.get("printed") if other else None
-            paper = None if printed is None or against is None else printed - against
-            gain = Gain(task, column["title"], rows, *numbers, paper)
-            gains.setdefault((task, column.get("cells")), gain)
-    return list(gains.values())
-
-
-SEARCH_PANELS = 3
+        column, gain = table["columns"][name], cell.get("difference")
+        size = sheet.facts(row, name).get("train_rows")
+        task, label = column.get("of") or column.get("task", ""), column.get("cells")
+        if gain and size and (task, label) not in done and None not in (gain["value"], gain["low"]):
+            done.add((task, label))
+            other = base["cells"].get(name) if base else None
+            ours, its = cell.get("printed"), other.get("printed") if other else None
+            paper = None if ours is None or its is None else ours - its
+            shown = {"mean": gain["value"], "low": gain["low"], "high": gain["high"]}
+            yield task, column["title"], size, {**shown, "printed": paper}
 
 
 def draw_history(
@@ -356,12 +288,9 @@ def draw_history(
     ``scores`` are by objective and number of the trial; ``pruned`` are the numbers of the trials
     that were stopped early, which are marked below.
     """
-    figure, places = style.panels(
-        len(scores),
-        SEARCH_PANELS,
-        lambda columns, rows: (1.0 + 4.2 * columns, 3.6 * rows),
-    )
-    for axes, (name, by_number) in zip(places, scores.items(), strict=False):
+    titles = [f"holdout: {style.label(name)}" for name in scores]
+    figure, places = style.panels(titles, (4.2, 3.6), (1.0, 0), IN_A_ROW)
+    for axes, by_number in zip(places, scores.values(), strict=False):
         numbers = sorted(by_number)
         values = [by_number[number] for number in numbers]
         best = list(accumulate(values, max))
@@ -369,15 +298,13 @@ def draw_history(
         axes.plot(numbers, values, **style.LOOKS["seed"], label="a finished trial")
         if by_number:
             first = max(by_number, key=lambda number: by_number[number])
-            axes.plot(first, by_number[first], **style.LOOKS["best mean"], label="best trial")
+            axes.plot(first, by_number[first], **style.LOOKS["best"], label="best trial")
         if pruned:
-            low = [0.03] * len(pruned)
-            where = axes.get_xaxis_transform()
-            look = style.LOOKS["pruned"]
+            look: style.Look = {"linestyle": "none", "marker": "x", "color": style.GREY}
+            where, low = axes.get_xaxis_transform(), [0.03] * len(pruned)
             axes.plot(pruned, low, **look, transform=where, label="pruned (no score)")
-        axes.set(xlabel="trial", ylabel=f"holdout: {style.label(name)}")
+        axes.set(xlabel="trial", ylabel="score")
         axes.locator_params(axis="x", integer=True)
-        style.quiet_frame(axes)
     style.legend_below(figure)
     return figure
 
@@ -385,18 +312,13 @@ def draw_history(
 def draw_importance(importance: Mapping[str, Mapping[str, float]]) -> "style.Figure":
     """Draw a panel per objective: the share of the score's variance that each key explains."""
     keys = list(dict.fromkeys(key for shares in importance.values() for key in shares))
-    figure, places = style.panels(
-        len(importance),
-        SEARCH_PANELS,
-        lambda columns, rows: (2.4 + 3.2 * columns, rows * (1.2 + 0.35 * len(keys))),
-        sharey=True,
-    )
-    for axes, (name, shares) in zip(places, importance.items(), strict=False):
+    titles = [f"holdout: {style.label(name)}" for name in importance]
+    size = (3.2, 1.2 + 0.35 * len(keys))
+    figure, places = style.panels(titles, size, (2.4, 0), IN_A_ROW, sharey=True)
+    for axes, shares in zip(places, importance.values(), strict=False):
         axes.barh(range(len(keys)), [shares.get(key, 0.0) for key in keys], color=style.BLUE)
-        axes.set_title(f"holdout: {style.label(name)}", fontsize=style.TITLE)
         axes.set(xlabel="importance", xlim=(0, 1))
-        style.quiet_frame(axes)
-        axes.grid(axis="y", visible=False)
+        style.quiet_frame(axes, across=True)
     places[0].set_yticks(range(len(keys)), style.labels(keys, width=40))
     places[0].invert_yaxis()
     return figure

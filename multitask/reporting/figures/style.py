@@ -1,99 +1,107 @@
-"""The style of all figures: colours, frames, labels, readable text, and saving.
+"""The style of all figures: colours, frames, labels, readable text, fonts, and saving.
 
 The colours are from the Okabe-Ito palette; they stay readable for the colour-blind and in grey
 print.
 """
 
-import json
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitask.config.run_directory import open_run
-from multitask.reporting.figures.fonts import missing_characters_are_said, use_fonts
-from multitask.utils.errors import UserError, check_regular
-from multitask.utils.files import replacing, write_text
+from multitask.utils.errors import UserError, warn
+from multitask.utils.files import read_json, replacing, write_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure
 
 DPI = 150
 LONGEST = 90  # characters of a text of several lines
-# a panel is at least so high, in pixels of the saved file
-LEAST_HEIGHT = 200
+LEAST_WIDTH = 5.0  # inches of a figure
+LEAST_HEIGHT = 200  # pixels of a panel in the saved file
 MAX_LEGEND_COLUMNS = 6
 
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-DARK, GREY = "#333333", "#8C8C8C"
-NO_SCORE, NO_STATE = "0.88", "0.93"  # cells without a number
+DARK, GREY, PALE = "#333333", "#8C8C8C", "0.8"
+NO_VALUE = "0.9"  # a cell without a number
 ONE_HUE, TWO_HUES, SCORES = "Blues", "RdBu", "cividis"  # colour maps
 
-# sizes of text: a panel's title, a small panel's, and labels
-TITLE, HEADING, LABEL, SMALL, TINY = 11, 10, 9, 8, 7
+# sizes of text: a panel's title, labels, small labels, and texts in small cells
+TITLE, LABEL, SMALL, TINY = 11, 9, 8, 7
 
-# the lines of one panel vary in colour first, then in dashes or markers
-LINES = (BLUE, ORANGE, GREEN, VERMILLION, DARK, GREY)
-DASHES = ("-", "--", ":")
+# the lines of one panel vary in colour, dashes and markers
 GROUPS = (BLUE, VERMILLION, GREEN, ORANGE, "#56B4E9", "#CC79A7", DARK)
-GROUP_DASHES = ("-", "--", ":", "-.")
-MARKERS = "osD^vP*X"  # of groups of runs the first five
+DASHES = ("-", "--", ":", "-.")
+MARKERS = "osD^v"
 
-OUTLINED = {"linestyle": "none", "markeredgecolor": "white"}
-# how each kind of mark looks: keyword arguments of matplotlib's functions, each of another type
-LOOKS: dict[str, dict[str, Any]] = {
-    "selected step": {"marker": "*", "markersize": 17, "color": VERMILLION, **OUTLINED},
-    "frozen": {"color": ORANGE, "linestyle": (0, (6, 2)), "linewidth": 1.8},
-    "trivial": {"color": GREY, "linestyle": (0, (2, 2)), "linewidth": 1.8},
-    "raw loss": {"color": "0.85", "linewidth": 0.7},
-    "dots": {"s": 14, "color": BLUE, "alpha": 0.35, "linewidths": 0},
-    "diagonal": {"color": ORANGE, "linestyle": (0, (6, 2))},
-    "row": {"color": "0.8", "linewidth": 0.8},
-    "trained": {"fill": True, "color": BLUE},
-    "skipped": {"fill": True, "color": "0.82"},
-    "stopped": {"colors": VERMILLION, "linewidth": 2.5},
+Look = dict[str, Any]  # keyword arguments of a function of matplotlib
+
+# the marks that several figures have
+OUTLINED: Look = {"linestyle": "none", "markeredgecolor": "white"}
+LOOKS: dict[str, Look] = {
+    "level": {"color": GREY, "linestyle": (0, (5, 3)), "linewidth": 1.2, "zorder": 1},
     "zero": {"color": DARK, "linewidth": 0.8},
-    "stage": {"color": "0.6", "linewidth": 0.8, "zorder": 0},
-    "grid": {"color": "0.9", "linewidth": 0.8},
-    "cell borders": {"color": "white", "linewidth": 2},
-    "cell edges": {"edgecolors": "white", "linewidth": 0.5},
-    "heading": {"facecolor": "white", "linewidth": 0},
-    "end of text": {"color": VERMILLION, "linewidth": 1.2},
-    "equal weights": {"color": "black", "linewidth": 1.2},
     "curve": {"markersize": 4},
-    "average": {"linestyle": "--", "linewidth": 1.2},
-    "seeds": {"alpha": 0.18, "linewidth": 0},
-    "key": {"color": "0.8"},
-    "domain": {"s": 26},
-    "baseline": {"color": GREY, "linestyle": (0, (5, 3)), "linewidth": 1.2, "zorder": 1},
+    "seed": {"linestyle": "none", "marker": "o", "markersize": 5, "color": BLUE, "alpha": 0.45,
+             "markeredgewidth": 0, "zorder": 3},
     "interval": {"color": DARK, "linewidth": 1.4, "zorder": 2},
-    "seed": {
-        "linestyle": "none",
-        "marker": "o",
-        "markersize": 5,
-        "color": BLUE,
-        "alpha": 0.45,
-        "markeredgewidth": 0,
-        "zorder": 3,
-    },
-    "mean": {"marker": "D", "markersize": 5, "color": DARK, "zorder": 4, **OUTLINED},
-    "pruned": {"linestyle": "none", "marker": "x", "markersize": 5, "color": GREY},
-    "our seed": {"linestyle": "none", "marker": "o", "markersize": 3, "color": GREY},
-    "ours": {"color": DARK, "marker": "D", "markersize": 5, "capsize": 3, "linewidth": 1.2},
-    "printed": {"color": VERMILLION, "marker": "x", "markersize": 6},
-    "gain": {"capsize": 2, "linewidth": 1},
-    "printed gain": {"linestyle": "none", "markerfacecolor": "none", "markersize": 6},
-    "no gain": {"color": GREY, "linewidth": 1},
-}
-LOOKS["best mean"] = LOOKS["mean"] | {"color": VERMILLION}
+    "mean": {"color": DARK, "marker": "D", "markersize": 5, "zorder": 4, **OUTLINED},
+    "best": {"color": VERMILLION, "marker": "D", "markersize": 5, "zorder": 4, **OUTLINED},
+    "selected": {"color": VERMILLION, "marker": "*", "markersize": 17, "zorder": 3, **OUTLINED},
+    "printed": {"color": VERMILLION, "marker": "x", "markersize": 6, "zorder": 5},
+}  # fmt: skip
+
+# fonts with many characters, as Debian, Windows and macOS name them
+FALLBACKS = (
+    "Noto Sans CJK SC",
+    "WenQuanYi Zen Hei",
+    "Microsoft YaHei",
+    "PingFang SC",
+    "Arial Unicode MS",
+    "Noto Sans",
+    "Noto Sans Devanagari",
+    "Symbola",
+    "Segoe UI Symbol",
+)
+
+
+@cache
+def fonts() -> list[str]:
+    """List the default font and the installed ones of ``FALLBACKS``.
+
+    Matplotlib takes each character from the first font of the list that has it.
+    """
+    from matplotlib.font_manager import fontManager
+
+    installed = {font.name for font in fontManager.ttflist}
+    return ["sans-serif", *(name for name in FALLBACKS if name in installed)]
+
+
+@contextmanager
+def all_fonts(figure: "Figure") -> Iterator[None]:
+    """Measure or save a figure with characters from ``fonts``; warn once if some are missing."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_fontfamily(fonts())
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.filterwarnings("always", "Glyph .* missing from")
+        yield
+    if any("missing from" in str(each.message) for each in raised):
+        warn(
+            "no installed font has some characters, which figures show as boxes: install fonts "
+            "such as the packages fonts-noto-cjk, fonts-noto-core and fonts-symbola, and remove "
+            "matplotlib's font cache (~/.cache/matplotlib)"
+        )
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -104,34 +112,39 @@ def new_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
 
 
-def new_panel(width: float, height: float) -> "tuple[Figure, Axes]":
-    """Make a figure of one panel."""
-    figure = new_figure(width, height)
-    return figure, figure.subplots()
-
-
 def panels(
-    count: int, in_a_row: int, size: Callable[[int, int], tuple[float, float]], **shared: Any
+    titles: Sequence[str],
+    panel: tuple[float, float],
+    edge: tuple[float, float] = (0, 0),
+    in_a_row: int = 1,
+    **shared: Any,
 ) -> "tuple[Figure, list[Axes]]":
-    """Make a figure of ``count`` panels in rows of at most ``in_a_row``; surplus panels are hidden.
+    """Make a figure with a panel per title.
 
-    ``size`` maps the numbers of columns and rows to inches; ``shared`` goes to ``subplots``.
+    Args:
+        titles: the titles of the panels, escaped; "" for none.
+        panel: width and height of a panel in inches, its labels included.
+        edge: width and height of what is around all panels.
+        in_a_row: panels in a row, at most.
+        shared: arguments of ``subplots``.
     """
-    columns = max(1, min(in_a_row, count))
-    rows = max(1, math.ceil(count / columns))
-    figure = new_figure(*size(columns, rows))
+    columns = max(1, min(in_a_row, len(titles)))
+    rows = max(1, math.ceil(len(titles) / columns))
+    width = max(LEAST_WIDTH, edge[0] + columns * panel[0])
+    figure = new_figure(width, edge[1] + rows * panel[1])
     places = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
-    for place in places[count:]:
-        place.set_visible(False)
-    return figure, places
+    for axes, title in zip(places, titles, strict=False):
+        axes.set_title(title, fontsize=TITLE)
+        quiet_frame(axes)
+    for surplus in places[max(1, len(titles)) :]:
+        surplus.remove()
+    return figure, places[: max(1, len(titles))]
 
 
-@missing_characters_are_said()
 def save_figure(figure: "Figure", file: Path | BytesIO) -> None:
     """Write the figure; the file's ending chooses the format (a BytesIO gets PNG)."""
     target = nullcontext(file) if isinstance(file, BytesIO) else replacing(file)
-    use_fonts(figure)
-    with target as opened:
+    with target as opened, all_fonts(figure):
         figure.savefig(opened, dpi=DPI)
 
 
@@ -142,45 +155,34 @@ def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", nu
         output: the files' name, whose ending is ignored; or a directory for them.
         name: the files' name in a directory.
         pictures: figures by the suffix of their name.
-        numbers: the text of the JSON file.
+        numbers: the text of the JSON file: an object with the key ``task``, or a list of them.
+
+    Raises UserError if one of the files exists and was not written in this way.
     """
     if output.is_dir():
         output = output / name
     elif output.suffix in (".png", ".svg", ".json"):
         output = output.with_suffix("")
-    file, run = output.with_name(f"{output.name}.json"), open_run(output.parent)
-    if run.holds_run and file in (run.marker, run.best, run.report, run.baselines):
-        raise UserError(f"{file} is a file of the run: choose another --output NAME")
+    file = output.with_name(f"{output.name}.json")
     files = {
         output.with_name(f"{output.name}{part}.{ending}"): figure
         for part, figure in pictures.items()
         for ending in ("png", "svg")
     }
-    if not _is_like(file, numbers):
-        for other in (file, *files):
-            if other.exists() and not other.is_symlink():
-                what = "holds other values" if other == file else f"belongs to no {file.name}"
-                raise UserError(f"{other} exists and {what}: choose another --output NAME")
+    try:
+        saved = read_json(file)
+        ours = "task" in (saved[0] if isinstance(saved, list) else saved)
+    except (OSError, ValueError, TypeError, IndexError, UserError):
+        ours = False
+    for other in () if ours else (file, *files):
+        if other.exists() and not other.is_symlink():
+            raise UserError(f"{other} was not written by this command: choose another --output")
     output.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, numbers)  # first: it says that the pictures are of this command
     for picture, figure in files.items():
         save_figure(figure, picture)
     for written in (*files, file):
         print(f"written: {written}")
-
-
-def _is_like(file: Path, numbers: str) -> bool:
-    """Return True if a JSON file has the keys of ``numbers``, or some of them and no others."""
-
-    def keys(text: str) -> set[str]:
-        value = json.loads(text)
-        return set(value[0] if isinstance(value, list) else value)
-
-    try:
-        check_regular(file)
-        return set() < keys(file.read_text(encoding="utf-8")) <= keys(numbers)
-    except (OSError, ValueError, TypeError, KeyError, IndexError, RecursionError):
-        return False
 
 
 def label(text: str, width: int = 24) -> str:
@@ -194,6 +196,11 @@ def labels(texts: Iterable[str], width: int = 24) -> list[str]:
     """Shorten names that must be told apart; where two would be equal, their numbers come first."""
     short = [label(text, width) for text in texts]
     return [f"{i}: {name}" if short.count(name) > 1 else name for i, name in enumerate(short)]
+
+
+def end_of(text: str, width: int) -> str:
+    """Shorten a text whose end says more, such as a path or a config key."""
+    return label(text if len(text) <= width else f"…{text[1 - width :]}", width)
 
 
 def wrapped(text: str, width: int) -> str:
@@ -211,25 +218,27 @@ def numbers(values: Iterable[float | None]) -> np.ndarray:
     return np.array(list(values), dtype=float)
 
 
-def line_style(place: int) -> dict[str, Any]:
-    """Return the style of line number ``place``, as in ``LOOKS``; colours vary first."""
-    dashes = DASHES[place // len(LINES) % len(DASHES)]
-    return {"color": LINES[place % len(LINES)], "linestyle": dashes, "marker": "."}
-
-
-def group_style(place: int) -> dict[str, Any]:
-    """Return the style of curve number ``place``, as in ``LOOKS``.
+def group_style(place: int) -> Look:
+    """Return the look of curve number ``place``.
 
     No curve hides an equal one: gaps are above solid lines, and of equal dashes the first is wider.
     """
-    turn, dashes = divmod(place, len(GROUP_DASHES))
+    turn, dashes = divmod(place, len(DASHES))
     return {
         "color": GROUPS[place % len(GROUPS)],
-        "linestyle": GROUP_DASHES[dashes],
-        "marker": MARKERS[place % 5],
+        "linestyle": DASHES[dashes],
+        "marker": MARKERS[place % len(MARKERS)],
         "linewidth": 1.8 / (1 + turn),
         "zorder": 2 + dashes / 10,
     }
+
+
+def aside(number: int, count: int) -> float:
+    """Return how far mark ``number`` of ``count`` is from the middle, so that none hides another.
+
+    The marks of a place fill 0.8 of the distance to the next place.
+    """
+    return 0.8 * ((number + 0.5) / count - 0.5)
 
 
 def quiet_frame(axes: "Axes", across: bool = False) -> None:
@@ -238,7 +247,8 @@ def quiet_frame(axes: "Axes", across: bool = False) -> None:
     ``across``: scores are read along x, so that is where the grid is.
     """
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="x" if across else "y", **LOOKS["grid"])
+    axes.grid(visible=False)
+    axes.grid(axis="x" if across else "y", color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
 
 
@@ -255,7 +265,7 @@ def step_axis(axes: "Axes", stages: Iterable[tuple[int, str]] = ()) -> None:
 def mark_stages(axes: "Axes", begins: Iterable[tuple[int, str]]) -> None:
     """Draw a thin line at each step after which a stage begins, with the stage's name."""
     for step, name in begins:
-        axes.axvline(step, **LOOKS["stage"])
+        axes.axvline(step, color="0.6", linewidth=0.8, zorder=0)
         axes.annotate(
             label(name, width=14),
             (step, 1),
@@ -270,7 +280,6 @@ def mark_stages(axes: "Axes", begins: Iterable[tuple[int, str]]) -> None:
         )
 
 
-@missing_characters_are_said()
 def legend_below(figure: "Figure", first: Sequence[str] = ()) -> None:
     """Add one legend below all panels: each label once, the labels of ``first`` in front.
 
@@ -280,47 +289,30 @@ def legend_below(figure: "Figure", first: Sequence[str] = ()) -> None:
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             labelled.setdefault(label, handle)
-    handles = {
-        label: labelled[label] for label in dict.fromkeys((*first, *labelled)) if label in labelled
-    }
-    for columns in range(min(len(handles), MAX_LEGEND_COLUMNS), 0, -1):
-        legend = figure.legend(
-            list(handles.values()),
-            list(handles),
-            loc="outside lower center",
-            ncols=columns,
-            frameon=False,
-        )
-        use_fonts(figure)
-        fits = legend.get_window_extent().width <= figure.bbox.width
-        if fits or columns == 1:
+    names = [name for name in dict.fromkeys((*first, *labelled)) if name in labelled]
+    look: Look = {"loc": "outside lower center", "frameon": False}
+    for columns in range(min(len(names), MAX_LEGEND_COLUMNS), 0, -1):
+        legend = figure.legend([labelled[n] for n in names], names, ncols=columns, **look)
+        with all_fonts(figure):
+            width = legend.get_window_extent().width
+        if width <= figure.bbox.width or columns == 1:
             return
         legend.remove()
 
 
-def equal_spans(panels: "Sequence[Axes]", axis: Literal["x", "y"], from_zero: bool = False) -> None:
-    """Give the axis of each panel the same span, around its own data or from zero."""
-    limits = [np.sort(getattr(axes, f"get_{axis}lim")()) for axes in panels]
-    span = max(high - low * (not from_zero) for low, high in limits)
-    for axes, (low, high) in zip(panels, limits, strict=True):
-        start = 0.0 if from_zero else (low + high - span) / 2
-        getattr(axes, f"set_{axis}lim")(start, start + span)
-
-
-@missing_characters_are_said()
 def make_room(figure: "Figure") -> None:
     """Enlarge a figure until its texts are inside and its panels are ``LEAST_HEIGHT`` px high.
 
     The layout gives way to long labels: without this they are cut, or panels become stripes.
     """
-    use_fonts(figure)
     for _ in range(5):
-        figure.draw_without_rendering()
-        size, box = figure.get_size_inches(), figure.get_tightbbox()
+        with all_fonts(figure):
+            figure.draw_without_rendering()
+            size, box = figure.get_size_inches(), figure.get_tightbbox()
         over = np.maximum(0, -np.array(box.min)) + np.maximum(0, box.max - size)
-        shown = [axes for axes in figure.axes if axes.get_visible()]
-        lowest = min(axes.get_position().height for axes in shown) * size[1]
-        lines = len({round(axes.get_position().y0, 3) for axes in shown})
+        places = [axes.get_position() for axes in figure.axes]
+        lowest = min(place.height for place in places) * size[1]
+        lines = len({round(place.y0, 3) for place in places})
         over[1] = max(over[1], lines * (LEAST_HEIGHT / DPI - lowest))
         if over.max() < 0.01:
             return
@@ -334,65 +326,55 @@ def readable_on(colour: np.ndarray) -> str:
     return "white" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "black"
 
 
-def write_in_cells(
-    axes: "Axes", texts: Any, shades: np.ndarray, size: int, offset: float = 0.0
-) -> None:
-    """Write texts [rows, columns] into the cells of a map, in black or white.
-
-    ``shades`` are the cells' colours, RGBA [rows, columns, 4]; ``offset`` is the centre of the
-    first cell. An empty text leaves its cell empty.
-    """
-    for (row, column), text in np.ndenumerate(np.array(texts, dtype=object)):
-        if text:
-            colour = readable_on(shades[row, column, :3])
-            place = (column + offset, row + offset)
-            axes.text(*place, text, ha="center", va="center", color=colour, fontsize=size)
-
-
 def cell_map(
-    axes: "Axes", values: np.ndarray, rows: Sequence[str], columns: Sequence[str], **shades: Any
+    axes: "Axes",
+    values: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    texts: Sequence[Sequence[str]] = (),
+    size: int = LABEL,
+    **shades: Any,
 ) -> Any:
-    """Draw values [rows, columns] as cells of one hue, the first row on top, without a frame."""
-    mesh = axes.pcolormesh(values, cmap=ONE_HUE, **LOOKS["cell edges"], **shades)
+    """Draw a map of cells without a frame, the first row on top.
+
+    Args:
+        axes: the panel.
+        values: numbers [rows, columns], which are the colours; a cell with NaN is grey.
+        rows, columns: the labels; there may be none.
+        texts: what is written into the cells, or nothing.
+        size: size of these texts.
+        shades: arguments of ``pcolormesh``, such as the colour map.
+
+    Returns:
+        The mesh, for ``colour_bar``.
+    """
+    look: Look = {"cmap": ONE_HUE, "edgecolors": "white", "linewidth": 1}
+    mesh = axes.pcolormesh(np.ma.masked_invalid(values), **look | shades)
     axes.invert_yaxis()
     axes.set_xticks(np.arange(len(columns)) + 0.5, columns)
     axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
     axes.tick_params(length=0, labelsize=SMALL)
     axes.spines[:].set_visible(False)
+    axes.grid(visible=False)
+    axes.set_facecolor(NO_VALUE)
+    if max(map(len, columns), default=0) > 4:
+        for name in axes.get_xticklabels():
+            name.set(rotation=45, ha="right", rotation_mode="anchor")
+    colours = mesh.to_rgba(values)
+    for (row, column), text in np.ndenumerate(np.array(texts, dtype=object)):
+        if text:
+            known = np.isfinite(values[row, column])
+            colour = readable_on(colours[row, column, :3]) if known else DARK
+            place = (column + 0.5, row + 0.5)
+            axes.text(*place, text, ha="center", va="center", color=colour, fontsize=size)
     return mesh
 
 
-def separate_rows(axes: "Axes", count: int) -> None:
-    """Remove the frame's top and right, and draw faint lines between rows 0 to ``count`` - 1."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_yticks(np.arange(count - 1) + 0.5, minor=True)
-    axes.tick_params(axis="y", which="minor", length=0)
-    axes.grid(axis="y", which="minor", **LOOKS["grid"])
-    axes.set_axisbelow(True)
-
-
-def separate_cells(axes: "Axes", rows: int, columns: int) -> None:
-    """Draw white lines between the cells of a map, and remove the ticks."""
-    axes.set_xticks(np.arange(columns - 1) + 0.5, minor=True)
-    axes.set_yticks(np.arange(rows - 1) + 0.5, minor=True)
-    axes.grid(which="minor", **LOOKS["cell borders"])
-    axes.tick_params(which="both", length=0)
-
-
-def tilt(axes: "Axes", degrees: float) -> None:
-    """Turn the labels along x, so that long ones do not overlap."""
-    for label in axes.get_xticklabels():
-        label.set(rotation=degrees, ha="right", rotation_mode="anchor")
-
-
-def colour_bar(
-    figure: "Figure", mesh: Any, label: str, size: float | None = None, **options: Any
-) -> "Colorbar":
-    """Add a frameless colour bar with a label; ``size`` is the font size."""
+def colour_bar(figure: "Figure", mesh: Any, label: str, **options: Any) -> "Axes":
+    """Add a frameless colour bar with a label and return its axes."""
     bar = figure.colorbar(mesh, **options)
     bar.outline.set_visible(False)
-    bar.set_label(label)
-    if size is not None:
-        bar.set_label(label, fontsize=size)
-        bar.ax.tick_params(labelsize=size)
-    return bar
+    bar.minorticks_off()
+    bar.set_label(label, fontsize=SMALL)
+    bar.ax.tick_params(labelsize=SMALL)
+    return bar.ax

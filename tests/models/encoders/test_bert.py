@@ -13,6 +13,7 @@ from multitask.models import pretrained
 from multitask.models.encoders import bert_weights
 from multitask.models.encoders.bert import BertEncoder
 from multitask.models.encoders.dropout import Dropout
+from tests.support import small_adapters as small
 from tests.support.tiny_bert import ragged, random_checkpoint
 
 KINDS = ("bert", "roberta")
@@ -316,3 +317,47 @@ def test_fresh_top_layers_and_only_those(directories):
 def test_heads_must_divide_the_width():
     with pytest.raises(ValueError, match="5 attention heads do not divide the width 12"):
         BertEncoder(vocab_size=9, dim=12, num_layers=1, heads=5)
+
+
+class Stub(torch.nn.Module):
+    """Adds a constant at one of the three places of layer 1."""
+
+    layers = (1,)
+
+    def __init__(self, place, constant):
+        super().__init__()
+        self.place, self.constant, self.given = place, constant, None
+
+    def after_attention(self, layer, rows):
+        return rows + self.constant if self.place == "attention" else rows
+
+    def after_feed_forward(self, layer, rows):
+        return rows + self.constant if self.place == "feed-forward" else rows
+
+    def beside(self, layer, hidden, first, attend):
+        self.given = hidden
+        return self.constant.expand_as(hidden) if self.place == "beside" else None
+
+
+@pytest.mark.parametrize("place", ["attention", "feed-forward", "beside"])
+def test_what_an_adapter_adds_goes_into_the_right_sum(place):
+    """The term beside the layer: into the second LayerNorm alone, through no matrix before it."""
+    bert = small.encoder()
+    given, mask = small.embedded()
+    sums = {}
+    for norm in small.NORMS:
+        module = getattr(bert.layers[0], norm)
+        module.register_forward_pre_hook(lambda m, args, n=norm: sums.update({n: args[0]}))
+    plain = bert.encode(given, mask, (1,)) and dict(sums)
+    constant = torch.linspace(1, 2, small.D, dtype=torch.float64)
+    stub = Stub(place, constant)
+    bert.encode(given, mask, (1,), "all", stub)
+    at_first, at_second = (sums[norm] - plain[norm] for norm in small.NORMS)
+    if place == "attention":
+        torch.testing.assert_close(at_first, constant.expand_as(at_first))
+    else:
+        assert not at_first.any()
+        torch.testing.assert_close(at_second, constant.expand_as(at_second))
+    # the layer's input, shortest sentence first, and not what attention has made of it
+    rows = sorted(small.sentences(given, mask), key=len)
+    torch.testing.assert_close(stub.given, torch.cat(rows), rtol=0, atol=0)

@@ -12,7 +12,6 @@ from torch import nn
 from multitask.models.encoders import bert, kernels, operators
 from multitask.models.encoders.dropout import LEVELS, draws
 from multitask.models.encoders.packing import Packing
-from multitask.utils.errors import UserError
 from multitask.utils.names import KERNELS_VARIABLE
 from tests.conftest import ROOT
 
@@ -189,17 +188,9 @@ def test_auto_does_not_try_again_what_has_failed(builds, monkeypatch):
     assert kind == "torch" and f"{failed} says why; delete it to try again" in reason
 
 
-def test_the_variable_decides(builds, monkeypatch):
+def test_the_variable_chooses_torch(builds, monkeypatch):
     monkeypatch.setenv(KERNELS_VARIABLE, "torch")
     assert kernels.automatic(CPU) == ("torch", "")
-    monkeypatch.setenv(KERNELS_VARIABLE, "compiled")
-    assert kernels.automatic(CPU) == ("compiled", "")
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(UserError, match="MULTITASK_KERNELS=compiled, but there is no"):
-        kernels.automatic(CPU)
-    monkeypatch.setenv(KERNELS_VARIABLE, "fast")
-    with pytest.raises(UserError, match="MULTITASK_KERNELS=fast: expected torch or compiled"):
-        kernels.automatic(CPU)
 
 
 def test_a_failed_build_is_remembered_until_one_succeeds(tmp_path):

@@ -12,7 +12,7 @@ from torch import nn
 from heads.classification import ClassificationHead
 from multitask.config.registry import build
 from multitask.models.encoders import BertEncoder
-from multitask.models.poolers import layer_scores
+from multitask.models.poolers import hire
 from multitask.models.poolers.gru import final_states, pack
 from multitask.models.projections import Tanh
 from multitask.utils.errors import UserError
@@ -177,21 +177,6 @@ def test_asks_for_no_more_than_it_needs(options, layers, tokens, width):
 # ---- traps
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_batch_equals_single_examples(dtype):
-    """Trap 2: without packing the pads are read too, and the scores' error is above 0.01."""
-    pooler = randomised(make()).to(dtype)
-    hidden, mask = sequences(dtype=dtype)
-    together = pooler(hidden, mask)
-    for i, length in enumerate(LENGTHS):
-        alone = {n: state[i : i + 1, :length] for n, state in hidden.items()}
-        result = pooler(alone, mask[i : i + 1, :length])
-        torch.testing.assert_close(result[0], together[i], rtol=1e-5, atol=1e-5)
-    padded = pooler.scorer.gru(hidden[0])[1].transpose(0, 1).flatten(1)
-    packed = pooler.scorer._summaries(False, mask.sum(1), hidden[0])[:, 0]
-    assert (padded - packed).abs().max() > 0.01
-
-
 def test_final_states_are_in_the_order_of_examples():
     """Trap 2 again: `h_n.view(B, -1)` mixes examples."""
     pooler = randomised(make())
@@ -260,7 +245,7 @@ def test_all_states_run_in_one_call(monkeypatch):
         calls.append(packed)
         return final_states(gru, packed)
 
-    monkeypatch.setattr(layer_scores, "final_states", seen)
+    monkeypatch.setattr(hire, "final_states", seen)
     hidden, mask = sequences()
     pooler(hidden, mask)
     (packed,) = calls

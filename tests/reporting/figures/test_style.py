@@ -1,14 +1,16 @@
 """Sizes, labels and style of figures."""
 
-import ast
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib import font_manager
 from matplotlib.image import imread
 
 from multitask.reporting.figures import style
 from multitask.reporting.figures.style import (
+    labels,
     legend_below,
     mark_stages,
     new_figure,
@@ -16,7 +18,7 @@ from multitask.reporting.figures.style import (
     save_figure,
     write_pictures,
 )
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, warn
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
@@ -41,9 +43,9 @@ def test_a_character_that_the_font_lacks_is_drawn_without_a_warning(tmp_path):
     assert imread(tmp_path / "f.png").std() > 0.01
 
 
-def legend(labels, first=()):
+def legend(panels, first=()):
     figure = new_figure(10, 3)
-    for axes, names in zip(figure.subplots(1, 2), labels, strict=True):
+    for axes, names in zip(figure.subplots(1, 2), panels, strict=True):
         for name in names:
             axes.plot([0, 1], [0, 1], label=name)
     legend_below(figure, first)
@@ -58,8 +60,7 @@ def test_the_legend_holds_each_label_once_and_the_wanted_ones_first():
 
 @pytest.mark.parametrize("length", [1, 20, 40])
 def test_a_legend_of_long_labels_stays_inside_the_figure(length):
-    labels = [f"{i}{'m' * length}" for i in range(7)]
-    figure = legend([labels, []])
+    figure = legend([[f"{i}{'m' * length}" for i in range(7)], []])
     figure.draw_without_rendering()
     box = figure.legends[0].get_window_extent().transformed(figure.transFigure.inverted())
     assert box.x0 >= 0 and box.x1 <= 1
@@ -76,35 +77,77 @@ def test_stages_are_lines_with_names_that_start_no_mathematics():
 def test_pictures_replace_no_json_file_of_another_kind(text, tmp_path):
     file = tmp_path / "config.json"
     file.write_text(text)
-    with pytest.raises(UserError, match=r"config.json exists and holds other values: choose ano"):
-        write_pictures(tmp_path / "config", "x", {}, '{"texts": []}')
+    with pytest.raises(UserError, match=r"config\.json was not written by this command"):
+        write_pictures(tmp_path / "config", "x", {}, '{"task": "a"}')
     assert file.read_text() == text
-    file.write_text('{"texts": [1]}')
-    write_pictures(tmp_path / "config", "x", {}, '{"texts": []}')
-    assert file.read_text() == '{"texts": []}'
+    for mine in ('{"task": "a"}', '[{"task": "b"}]'):
+        file.write_text(mine)
+        write_pictures(tmp_path / "config", "x", {}, '{"task": "c"}')
+        assert file.read_text() == '{"task": "c"}'
 
 
 def test_pictures_without_their_numbers_are_of_something_else(tmp_path):
     (tmp_path / "a.png").write_text("mine")
-    with pytest.raises(UserError, match=r"a\.png exists and belongs to no a\.json: choose another"):
-        write_pictures(tmp_path / "a", "x", {"": new_figure(1, 1)}, '{"texts": []}')
+    with pytest.raises(UserError, match=r"a\.png was not written"):
+        write_pictures(tmp_path / "a", "x", {"": new_figure(1, 1)}, '{"task": "a"}')
     assert (tmp_path / "a.png").read_text() == "mine" and not (tmp_path / "a.json").exists()
-    (tmp_path / "a.json").write_text('{"texts": []}')
-    write_pictures(tmp_path / "a", "x", {"": new_figure(1, 1)}, '{"texts": []}')
+    (tmp_path / "a.json").write_text('{"task": "a"}')
+    write_pictures(tmp_path / "a", "x", {"": new_figure(1, 1)}, '{"task": "a"}')
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
 
 
-LOOKS = "color colors facecolor edgecolors cmap fontsize labelsize size s alpha dpi capsize".split()
-LOOKS += "linewidth linewidths markersize markeredgecolor markeredgewidth".split()
-
-
-def test_only_style_says_how_figures_look():
+def test_only_style_chooses_colours_and_saves():
     for file in set((ROOT / "multitask").rglob("*.py")) - {Path(style.__file__)}:
         source = file.read_text()
-        if "matplotlib" not in source and "figures import style" not in source:
-            continue
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.keyword) and node.arg in LOOKS:
-                assert not isinstance(node.value, ast.Constant), f"{file}: {node.arg}"
-            if isinstance(node, ast.Attribute):
-                assert node.attr not in ("savefig", "rcParams", "rc_context"), file
+        if "matplotlib" in source or "figures import style" in source:
+            assert not re.search(r"\"#[0-9A-Fa-f]{6}\"|savefig|rcParams|rc_context", source), file
+
+
+@pytest.fixture
+def no_other_font(monkeypatch):
+    """Only the fonts that matplotlib brings along are installed."""
+    theirs = [one for one in font_manager.fontManager.ttflist if "mpl-data" in one.fname]
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", theirs)
+    style.fonts.cache_clear()
+    warn.cache_clear()
+    yield
+    style.fonts.cache_clear()
+
+
+def draw(text, file):
+    figure = new_figure(3, 2)
+    axes = figure.subplots()
+    axes.set_title(text)
+    save_figure(figure, file)
+    return axes.title
+
+
+@pytest.mark.usefixtures("no_other_font")
+@pytest.mark.parametrize(
+    ("texts", "warnings"), [(("正面", "अच"), 1), (("plain, café, Привет, مرحبا",), 0)]
+)
+def test_missing_characters_are_one_warning(texts, warnings, tmp_path, capsys):
+    for text in texts:
+        draw(text, tmp_path / "a.png")
+    assert capsys.readouterr().err.count("warning: ") == warnings
+
+
+@pytest.mark.usefixtures("no_other_font")
+def test_an_installed_font_of_the_list_is_used(monkeypatch, tmp_path):
+    monkeypatch.setattr(style, "FALLBACKS", ("STIXGeneral", "No Such Font"))
+    assert draw("plain", tmp_path / "a.png").get_fontfamily() == ["sans-serif", "STIXGeneral"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["正面", "负面", "中性"],
+        ["很长的类别名称甲", "很长的类别名称乙"],
+        ["international politics of Asia", "international politics of Europe"],
+        ["a $5 price", "a $5 price"],
+    ],
+)
+def test_labels_of_an_axis_can_be_told_apart(names):
+    shown = labels(names, width=18)
+    assert len(set(shown)) == len(names)
+    assert all(len(one) <= 18 + len("0: ") + one.count("\\$") for one in shown)
