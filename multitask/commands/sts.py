@@ -104,7 +104,7 @@ def _write_layers(output: Path, source: str, scores: Any, others: dict[str, Any]
 
     from multitask.reporting.figures.curves import draw_domains, draw_layers
     from multitask.reporting.figures.style import save_figure
-    from multitask.utils.files import write_text
+    from multitask.store.files import write_text
 
     write_text(output / "layers.json", json.dumps({"of": source, "suites": scores}))
     figures = (draw_layers({source: scores, **others}), draw_domains(scores, source))

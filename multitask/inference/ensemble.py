@@ -14,8 +14,6 @@ from pathlib import Path
 from multitask.config import Config, load_run_config, load_saved_config
 from multitask.config.prepare_run_directory import check_distinct
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.data.by_type import reading_of
 from multitask.data.inputs.base import input_of
 from multitask.data.load_rows import label_reader
@@ -25,6 +23,11 @@ from multitask.inference.write_predictions import write_predictions
 from multitask.reporting.gains import Gains, average, gains
 from multitask.reporting.notes import notes
 from multitask.reporting.read_runs import ScoredRows, check_same_rows, load_split
+from multitask.store.files import entries, write_text
+from multitask.store.outputs import has_keys
+from multitask.store.prepare_run import check_distinct, check_no_run
+from multitask.store.run_directory import RunDirectory, load_run_config, load_saved_config
+from multitask.store.saved import RunReport, TaskReport
 from multitask.tasks.base import NoLabels, Record, RowLabels, WordLabels
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records

@@ -40,7 +40,6 @@ from multitask.reporting.verdicts import verdicts
 from multitask.tasks.base import TaskType
 from multitask.tasks.metrics import joint_tasks
 from multitask.utils.errors import UserError, suggest
-from multitask.utils.files import without_nan
 
 
 def compare(

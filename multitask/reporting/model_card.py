@@ -11,7 +11,9 @@ from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
 from multitask.reporting import run_report
 from multitask.reporting.page import Code, Lines, Page, Section, Text, markdown_page
-from multitask.utils.files import ANYWHERE, remove_scraps
+from multitask.store.files import ANYWHERE, remove_scraps
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import RunReport
 
 # the hub's names of packaged weights
 HUB_NAMES = {"packaged-minilm": "sentence-transformers/all-MiniLM-L6-v2"}

@@ -20,7 +20,6 @@ from multitask.reporting.sheet import FORMAT, Cell, Column, Row, Score, Sheet
 from multitask.reporting.training_facts import cell_facts
 from multitask.reporting.verdicts import verdicts
 from multitask.utils.errors import UserError, suggest
-from multitask.utils.files import without_nan
 
 # per row its sets of runs, one directory per seed; each set of a row has other tasks
 Rows = Mapping[str, Sequence[Sequence[Path]]]

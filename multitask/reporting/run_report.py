@@ -18,6 +18,9 @@ from multitask.reporting.figures.maps import Records
 from multitask.reporting.html_page import write_html
 from multitask.reporting.page import Code, Image, Lines, Page, Section, Text, Tile, markdown_page
 from multitask.reporting.table_formats import Table, duration, number, score
+from multitask.store.run_directory import RunDirectory
+from multitask.store.run_log import Event
+from multitask.store.saved import Agreement, RunReport, TaskReport
 from multitask.tasks.base import NoLabels
 from multitask.tasks.rows import ordinal
 from multitask.utils.errors import reading

@@ -22,8 +22,6 @@ from pathlib import Path
 import numpy as np
 
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport
 from multitask.reporting.read_runs import (
     ScoredRows,
     check_same_rows,

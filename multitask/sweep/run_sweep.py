@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from multitask.config.prepare_run_directory import config_differences
-from multitask.config.run_directory import open_run
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
 from multitask.sweep.ablation_table import write_table

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
-from multitask.config.run_directory import load_lines
 from multitask.reporting.compare import axis_labels, compare, heatmaps, marginals, transfer
 from multitask.reporting.read_runs import Group, group_runs
 from multitask.reporting.sheet import MEAN

@@ -3,6 +3,7 @@
 import pytest
 
 from multitask.reporting import verdicts
+from multitask.store.saved import RunReport
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 
 import run_multitask
 from multitask import load
-from multitask.config.run_directory import RunDirectory
 from multitask.models.weights import read_tensors
 from multitask.reporting.compare import compare
 from multitask.reporting.read_runs import Group

@@ -24,8 +24,6 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport
 from multitask.config.yaml_merge import load_tree
 from multitask.config.yaml_reader import dump_override
 from multitask.reporting.sheet import Sheet

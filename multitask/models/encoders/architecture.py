@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.utils.errors import UserError, reading
-from multitask.utils.files import read_bounded
-from multitask.utils.limits import JSON_BYTES, LABELS, LAYERS, MOST_DROPOUT, SIZE
+from multitask.utils.limits import JSON_BYTES, LABELS, LAYERS, MOST_DROPOUT, SIZE, read_bounded
 
 MODEL_TYPES = ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert")
 _SIZES = re.compile("layer|size|dim|position|head|embed|width|length|expert|label")

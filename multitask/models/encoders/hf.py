@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from multitask.models.encoders.architecture import check_type, load_architecture
 from multitask.models.encoders.packing import Packing
-from multitask.utils.tensor_files import check_header
+from multitask.store.tensor_files import check_header
 
 
 class HFEncoder(nn.Module):

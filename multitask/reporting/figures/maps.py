@@ -14,8 +14,6 @@ from pydantic import Field, ValidationError
 
 from multitask.config import Strict, explain
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import TaskReport
 from multitask.config.yaml_merge import load_extended
 from multitask.reporting.figures import style
 from multitask.utils.errors import UserError, reading

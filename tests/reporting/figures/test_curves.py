@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from multitask.config.run_directory import RunDirectory, load_lines
-from multitask.config.saved.report_model import TaskReport
 from multitask.reporting.figures import curves, maps, style
 from multitask.reporting.figures.curves import (
     draw_conflict,

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from multitask.store.outputs import check_replaced, has_keys
 from multitask.utils.errors import UserError
 from multitask.utils.outputs import MARKERS, SWEEPS, check_output
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from multitask.store.files import read_json
 from multitask.utils.errors import UserError
 from multitask.utils.files import entries, read_json
 
