@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from multitask.reporting.sheet import Sheet
+from multitask.store.outputs import check_output
 from multitask.utils.errors import UserError, reading
-from multitask.utils.outputs import check_output
 from multitask.utils.paths import expand_home
 
 Directory = str | os.PathLike[str]

@@ -122,10 +122,10 @@ def _warn_of_trial(trial: bool) -> None:
 
 
 def _ensemble(runs: list[Path], overrides: list[str], output: Path | None) -> None:
-    from multitask.config.run_directory import RunDirectory
     from multitask.inference.ensemble import ensemble, write_ensemble
     from multitask.reporting.gains import gains_table
-    from multitask.utils.outputs import check_output
+    from multitask.store.outputs import check_output
+    from multitask.store.run_directory import RunDirectory
 
     if output is not None:
         check_output(output)

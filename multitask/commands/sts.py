@@ -64,8 +64,8 @@ def run(arguments: argparse.Namespace) -> None:
         notes,
         terminal_table,
     )
-    from multitask.utils.files import without_nan, write_json, write_text
-    from multitask.utils.outputs import check_output
+    from multitask.store.files import without_nan, write_json, write_text
+    from multitask.store.outputs import check_output
 
     vectors = open_vectors(
         arguments.run, task=arguments.task, pooling=arguments.pooling, overrides=arguments.overrides

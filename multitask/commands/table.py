@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.reporting.layout import load_layout
-    from multitask.utils.outputs import check_output
+    from multitask.store.outputs import check_output
 
     output = arguments.output
     if output is not None:

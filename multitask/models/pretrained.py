@@ -17,8 +17,8 @@ from multitask.models.encoders.architecture import OtherArchitecture, load_archi
 from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.kernels import automatic
+from multitask.store.files import check_checksums, file_digest
 from multitask.utils.errors import UserError, check_regular, reading, reason_of, without_panic
-from multitask.utils.files import check_checksums, file_digest
 from multitask.utils.limits import SIZE
 from multitask.utils.names import PACKAGED_ENCODER
 from multitask.utils.terminal import silent_stderr

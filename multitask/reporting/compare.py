@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from multitask.config.run_directory import RunDirectory
 from multitask.reporting.figures.maps import Heatmap
 from multitask.reporting.notes import notes, several_machines
 from multitask.reporting.read_runs import Group, differing_settings, load_split, run_config, shown
@@ -37,6 +36,7 @@ from multitask.reporting.statistics import (
 )
 from multitask.reporting.training_facts import row_facts
 from multitask.reporting.verdicts import verdicts
+from multitask.store.run_directory import RunDirectory
 from multitask.tasks.base import TaskType
 from multitask.tasks.metrics import joint_tasks
 from multitask.utils.errors import UserError, suggest

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from multitask.config import Config
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport
 from multitask.reporting import run_report
 from multitask.reporting.page import Code, Lines, Page, Section, Text, markdown_page
 from multitask.store.files import ANYWHERE, remove_scraps

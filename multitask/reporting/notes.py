@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from multitask.config.saved.report_model import RunReport
 from multitask.reporting.sheet import Sheet, facts
+from multitask.store.saved import RunReport
 
 # keys of report.json that must be equal in all runs; older reports lack some
 MACHINE = ("device", "processes", "threads")

@@ -9,8 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport
 from multitask.reporting import layout as layouts
 from multitask.reporting.compare import load_reports, score_columns
 from multitask.reporting.layout import Layout
@@ -19,6 +17,8 @@ from multitask.reporting.read_runs import Group, run_config
 from multitask.reporting.sheet import FORMAT, Cell, Column, Row, Score, Sheet
 from multitask.reporting.training_facts import cell_facts
 from multitask.reporting.verdicts import verdicts
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import RunReport
 from multitask.utils.errors import UserError, suggest
 
 # per row its sets of runs, one directory per seed; each set of a row has other tasks

@@ -5,8 +5,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from multitask.config.saved.report_model import RunReport
 from multitask.reporting.sheet import Facts
+from multitask.store.saved import RunReport
 
 
 def row_facts(config: Mapping[str, Any], reports: Sequence[RunReport]) -> Facts:

@@ -21,7 +21,6 @@ from multitask.reporting.sheet import (
     title_of,
 )
 from multitask.reporting.table_formats import interval, signed
-from multitask.store.saved import RunReport
 
 # two rows with more than this ratio of a count are not trained alike
 ALIKE = 1.01

@@ -8,8 +8,8 @@ from multitask.reporting.comparison_page import comparison_page
 from multitask.reporting.figures.dots import draw_all, draw_paper_table
 from multitask.reporting.html_page import write_html
 from multitask.reporting.sheet import Sheet
-from multitask.utils.files import remove_scraps, write_text
-from multitask.utils.outputs import check_output
+from multitask.store.files import remove_scraps, write_text
+from multitask.store.outputs import check_output
 
 
 def write_sheet(directory: Path, sheet: Sheet) -> list[Path]:

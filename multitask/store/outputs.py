@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from multitask.store.files import read_json
+from multitask.store.files import entries, read_json
 from multitask.utils.errors import UserError
-from multitask.utils.files import entries, read_json
 
 # what commands write first in their directory; each has a key `format`
 MARKERS = ("comparison.json", "paper.json", "ensemble.json", "sts.json", "search.json")

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
+from multitask.store.files import remove_scraps, write_text
+from multitask.store.lock import owned
+from multitask.store.outputs import check_output
 from multitask.sweep.ablation_table import write_table
 from multitask.sweep.grid import Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.same_kernels import choose_kernels
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, plan_runs
 from multitask.utils.errors import UserError
-from multitask.utils.files import remove_scraps, write_text
-from multitask.utils.outputs import check_output
-from multitask.utils.owner import owned
 from multitask.utils.signals import on_signal
 
 

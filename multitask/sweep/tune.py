@@ -19,6 +19,7 @@ from multitask.config.yaml_reader import dump_yaml
 from multitask.reporting.statistics import holdout_scores
 from multitask.store.files import remove_scraps, write_text
 from multitask.store.lock import Busy, owned
+from multitask.store.outputs import check_output
 from multitask.store.prepare_run import discard_weights, own
 from multitask.store.run_directory import RunDirectory
 from multitask.sweep.engines.base import Settings, load_engine
@@ -33,8 +34,6 @@ from multitask.sweep.trial_runs import cell_of, divergence, evaluations, run_of
 from multitask.sweep.tuning_results import OPEN, Tried, write_results
 from multitask.utils.errors import UserError, one_line
 from multitask.utils.optional import optional
-from multitask.utils.outputs import check_output
-from multitask.utils.owner import Busy, owned
 from multitask.utils.signals import on_signal
 
 

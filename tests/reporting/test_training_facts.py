@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from multitask.config.saved.report_model import RunReport
 from multitask.reporting.read_runs import run_config
 from multitask.reporting.training_facts import cell_facts, trained_rows, updates
+from multitask.store.saved import RunReport
 from tests.support.fabricated_run import edited, write_run
 
 CONFIG = {"tasks": {"sst": {"batch_size": 32}, "qqp": {"batch_size": 8, "accumulation": 2}}}

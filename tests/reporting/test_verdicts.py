@@ -3,7 +3,6 @@
 import pytest
 
 from multitask.reporting import verdicts
-from multitask.store.saved import RunReport
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from multitask.store.outputs import check_replaced, has_keys
+from multitask.store.outputs import MARKERS, SWEEPS, check_output
 from multitask.utils.errors import UserError
-from multitask.utils.outputs import MARKERS, SWEEPS, check_output
 
 
 def test_a_new_or_an_empty_directory_is_free(tmp_path):

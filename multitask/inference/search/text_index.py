@@ -24,12 +24,11 @@ from multitask.store.files import (
     replacing,
     text_digest,
 )
-from multitask.store.outputs import has_keys
+from multitask.store.outputs import is_ours
 from multitask.utils.errors import NotFinite, UserError, no_file
 from multitask.utils.heartbeat import tracked
 from multitask.utils.limits import JSON_BYTES, read_bounded
 from multitask.utils.optional import optional
-from multitask.utils.outputs import is_ours
 from multitask.utils.paths import inside
 
 if TYPE_CHECKING:

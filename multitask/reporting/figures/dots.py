@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from multitask.config.run_directory import RunDirectory
 from multitask.reporting import sheet
 from multitask.reporting.compare import heatmaps, long_axes
 from multitask.reporting.figures import style
 from multitask.reporting.figures.curves import draw_curve_bands, loss_gaps
 from multitask.reporting.figures.maps import draw_heatmaps
 from multitask.reporting.sheet import MEAN, Sheet
+from multitask.store.run_directory import RunDirectory
 
 IN_A_ROW = 4
 # More curves than colours are hard to tell apart.

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multitask.store.files import read_json, replacing, write_text
 from multitask.utils.errors import UserError, warn
-from multitask.utils.files import read_json, replacing, write_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
