@@ -141,8 +141,9 @@ def test_it_is_compared_with_another_run(runs, tmp_path):
     out = tmp_path / "compared"
     assert run_multitask.main(["report", *map(str, runs), "--output", str(out)]) == 0
     comparison = json.loads((out / "comparison.json").read_text())
-    assert comparison["tasks"] == {"better": {"metric": "agreement", "rows": 60}}
-    _, begun = (group["tasks"]["better"] for group in comparison["groups"])
+    column = comparison["columns"]["better"]
+    assert (column["metric"], column["rows"]) == ("agreement", 60)
+    _, begun = (row["cells"]["better"] for row in comparison["rows"])
     result = begun["difference"]
     assert result["low"] < result["value"] < result["high"] < 0 and result["p"] is None
     assert "better agreement" in (out / "table.md").read_text()

@@ -27,8 +27,8 @@ def figures() -> "dict[str, Figure]":
         "hire-importance": hire_importance(),
         "sts-layers": draw_layers({one["of"]: one["suites"] for one in (layers, trained)}),
         "sts-domains": draw_domains(layers["suites"], layers["of"]),
-        "maxpoolbert-gain": draw_gains(_stored("papers/table2_minilm")["table"]),
-        "maxpoolbert-k": draw_scores(_stored("papers/table7_minilm")["table"]),
+        "maxpoolbert-gain": draw_gains(_stored("papers/table2_minilm")),
+        "maxpoolbert-k": draw_scores(_stored("papers/table7_minilm")),
     }
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from multitask.reporting.sheet import Comparison
-from multitask.store.prepare_run import check_no_run
+from multitask.reporting.sheet import Sheet
+from multitask.store.outputs import check_output
 from multitask.utils.errors import UserError, reading
 from multitask.utils.paths import expand_home
 
@@ -19,13 +19,13 @@ class Report:
     """A comparison of runs. Print it to see the table.
 
     Attributes:
-        comparison: the scores, differences and intervals, as in ``comparison.json``
+        comparison: the scores, differences and intervals, a sheet, as in ``comparison.json``
             (docs/comparing.md).
         page: the table as text.
         files: the files that were written.
     """
 
-    comparison: Comparison
+    comparison: Sheet
     page: str
     files: list[Path]
 
@@ -49,9 +49,8 @@ def report(
     """
     from multitask.reporting.compare import compare
     from multitask.reporting.read_runs import group_runs
-    from multitask.reporting.sheet import check_comparison
     from multitask.reporting.sheet_tables import terminal_page
-    from multitask.reporting.write_sheet import write_comparison
+    from multitask.reporting.write_sheet import write_sheet
 
     if isinstance(runs, str | os.PathLike):
         raise UserError(f"runs: expected a list of run directories, not {os.fspath(runs)!r}")
@@ -60,13 +59,9 @@ def report(
         raise UserError("runs: expected at least one run directory")
     place = None if output is None else expand_home(os.fspath(output))
     if place is not None:
-        check_no_run(place)
-        check_comparison(place)
+        check_output(place)
     with reading(", ".join(map(str, directories))):  # damaged files lack keys
         groups = group_runs(directories)
         comparison = compare(groups, baseline or groups[0].name)
         page = terminal_page(comparison)
-    if place is None:
-        return Report(comparison, page, [])
-    check_no_run(place)  # again: comparing takes a while
-    return Report(comparison, page, write_comparison(place, comparison))
+    return Report(comparison, page, [] if place is None else write_sheet(place, comparison))

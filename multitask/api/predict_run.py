@@ -66,8 +66,9 @@ def average_runs(
 
     ``output`` is the directory of the averaged predictions and ensemble.json.
     """
-    from multitask.inference.ensemble import check_output, ensemble, write_ensemble
+    from multitask.inference.ensemble import ensemble, write_ensemble
     from multitask.reporting.gains import gains_table
+    from multitask.store.outputs import check_output
 
     if output is not None:
         check_output(output)

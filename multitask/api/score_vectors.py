@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multitask.store.files import without_nan, write_json, write_text
-from multitask.store.outputs import check_replaced
+from multitask.store.outputs import check_output
 from multitask.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ def sts(
         raise UserError(f"{message}, or change its `of` to another name")
     finders = vectors.pair_finders()
     place = output or vectors.scores_directory
-    pictures = (f"{name}.{ending}" for name in FIGURES for ending in ("png", "svg"))
-    facts = ("sts.json", ("average", "suites"), ("sts.md", "layers.json", *pictures))
-    check_replaced(place / facts[0], *facts[1:])
+    check_output(place)
     entries = score_suites(suites, lambda texts: vectors.encode(texts, "sentences"), *finders)
     report: sts_report.StsReport = {
         **vectors.facts(),
@@ -81,7 +79,7 @@ def sts(
     yield sts_report.terminal_table(report)
     for note in (*sts_report.notes(report), *sts_report.missing_notes(suites, curves_of_others)):
         yield f"note: {note}"
-    yield _written(vectors, place, facts, report, page=sts_report.markdown_page(report))
+    yield _written(vectors, place / "sts.json", report, sts_report.markdown_page(report))
     if layers:
         yield _layers(vectors, place, suites, curves_of_others)
 
@@ -139,8 +137,7 @@ def evaluate_search(
         known = [search_quality.known_pairs(questions, find) for find in vectors.pair_finders()]
         seen = dict(zip(("trained_on", "selected"), known, strict=False))
     place = output or vectors.scores_directory
-    facts = ("search.json", ("gold_pairs_known", "pairs_file"), ("search.md",))
-    check_replaced(place / facts[0], *facts[1:])
+    check_output(place)
     encode_all = partial(vectors.encode, title="questions")
     report = {**vectors.facts(), "pairs_file": str(pairs), "gold_pairs_known": seen}
     report |= search_quality.evaluate(questions, vectors.encode, encode_all)
@@ -148,24 +145,15 @@ def evaluate_search(
     yield terminal_table(report)
     if report["warning"]:
         yield f"warning: {report['warning']}"
-    yield _written(vectors, place, facts, report, page=markdown_page(report))
+    yield _written(vectors, place / "search.json", report, markdown_page(report))
 
 
-def _written(
-    vectors: "Vectors",
-    place: Path,
-    facts: tuple[str, Sequence[str], Sequence[str]],
-    report: Any,
-    *,
-    page: str,
-) -> str:
-    """Write NAME.json and NAME.md, unless the run or the files have changed meanwhile."""
-    name, keys, others = facts
+def _written(vectors: "Vectors", file: Path, report: Any, page: str) -> str:
+    """Write NAME.json and NAME.md, unless the run or the directory has changed meanwhile."""
     if vectors.run is not None:
         vectors.run.check_unchanged()
-    check_replaced(place / name, keys, others)
-    place.mkdir(parents=True, exist_ok=True)
-    write_json(place / name, report)
-    markdown = Path(name).with_suffix(".md")
-    write_text(place / markdown, page)
-    return f"written: {place / markdown}, {name}"
+    check_output(file.parent)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_json(file, report)
+    write_text(file.with_suffix(".md"), page)
+    return f"written: {file.with_suffix('.md')}, {file.name}"

@@ -21,30 +21,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.reporting.layout import load_layout
-    from multitask.store.prepare_run import check_no_run
+    from multitask.store.outputs import check_output
 
-    if arguments.output is not None:
-        check_no_run(arguments.output)
+    output = arguments.output
+    if output is not None:
+        check_output(output)
     layout = load_layout(arguments.layout)
 
-    from multitask.reporting.figures.dots import draw_paper_table
     from multitask.reporting.paper_table import paper_table
-    from multitask.reporting.sheet_tables import paper_text
-    from multitask.reporting.write_sheet import check_paper_table, write_paper_table
+    from multitask.reporting.sheet_tables import terminal_page
+    from multitask.reporting.write_sheet import write_sheet
     from multitask.utils.errors import reading
 
-    if arguments.output is not None:
-        check_paper_table(arguments.output)
     with reading(", ".join(map(str, arguments.directories))):  # damaged files lack keys
         rows, notes = _rows(arguments.directories)
         table = paper_table(layout, rows, notes=notes)
-    print(paper_text(table) + "\n")
-    if arguments.output is None:
+    print(terminal_page(table) + "\n")
+    if output is None:
         print("--output DIR writes this as Markdown, CSV, LaTeX and JSON, with figures")
-        return
-    check_no_run(arguments.output)  # again: comparing takes a while
-    files = write_paper_table(arguments.output, table)
-    for file in [*files, *draw_paper_table(arguments.output, table)]:
+    for file in write_sheet(output, table) if output is not None else []:
         print(f"written: {file}")
 
 

@@ -19,10 +19,13 @@ from multitask.data.inputs.base import input_of
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
-from multitask.reporting.gains import EnsembleGains, average, gains
+from multitask.reporting.gains import Gains, average, gains
 from multitask.reporting.notes import notes
 from multitask.reporting.read_runs import ScoredRows, check_same_rows, load_split
-from multitask.store.run_directory import RunDirectory
+from multitask.store.files import write_text
+from multitask.store.outputs import check_output
+from multitask.store.prepare_run import check_distinct
+from multitask.store.run_directory import RunDirectory, load_run_config, load_saved_config
 from multitask.store.saved import RunReport
 from multitask.tasks.base import Record, RowLabels
 from multitask.tasks.label_reader import LabelReader
@@ -49,7 +52,7 @@ class Ensemble:
     config: Config
     readers: dict[str, LabelReader]
     output: Output
-    gains: EnsembleGains
+    gains: Gains
 
 
 def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> Ensemble:
@@ -110,11 +113,12 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
         for task in dev_tasks
     }
     only = [t for t in dev_tasks if any(r.tasks[t].evaluate_only for _, _, r in runs)]
-    gained: EnsembleGains = {
-        "format": 1,
-        **gains([str(run) for run in run_dirs], dev, evaluate_only=only),
-        "notes": [*remarks, *notes([(run, report) for run, _, report in runs])],
-    }
+    gained = gains(
+        [str(run) for run in run_dirs],
+        dev,
+        evaluate_only=only,
+        notes=[*remarks, *notes([(run, report) for run, _, report in runs])],
+    )
     return Ensemble(first_config, readers, output, gained)
 
 
@@ -167,14 +171,6 @@ def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | 
             reported=result.reported(kind.metrics),
         )
     return output
-
-
-def check_output(directory: Path) -> None:
-    """Raise UserError if the ensemble's files would overwrite something else."""
-    check_no_run(directory)
-    replaceable = has_keys(directory / FACTS, ("format", "notes"))
-    if directory.is_dir() and entries(directory) and not replaceable:
-        raise UserError(f"{directory} holds other files: choose another --output DIR")
 
 
 def write_ensemble(directory: Path, averaged: Ensemble) -> list[Path]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from multitask.data.sts_suites import Suite
 from multitask.inference.similarity import alignment, cosines, mean_cosine, uniformity
-from multitask.reporting.sts_report import Correlations, StsScores, SubsetScores, SuiteEntry
+from multitask.reporting.sts_report import Correlations, StsScores, SuiteEntry
 from multitask.tasks.regression import correlation
 from multitask.tasks.rows import Rows
 
@@ -110,7 +110,7 @@ def averages(subsets: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> StsScores:
     ``subsets`` maps names to gold scores and similarities [N]; empty subsets are left out.
     """
     subsets = {name: both for name, both in subsets.items() if len(both[0])}
-    single: dict[str, SubsetScores] = {
+    single: dict[str, Correlations] = {
         name: {"pairs": len(both[0]), **_correlations(*both)} for name, both in subsets.items()
     }
     pairs = [entry["pairs"] for entry in single.values()]

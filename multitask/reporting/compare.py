@@ -1,8 +1,7 @@
 """Compare finished runs: scores over seeds, differences to a baseline, their intervals.
 
 Reads saved files only (``report.json``, ``config.yaml``, ``predictions/TASK.dev.jsonl``).
-docs/comparing.md describes the keys of a comparison; ``statistics.py`` explains the statistics and
-their limits.
+docs/comparing.md describes the result; ``statistics.py`` explains the statistics and their limits.
 """
 
 import math
@@ -15,39 +14,29 @@ from typing import Any
 import numpy as np
 
 from multitask.reporting.figures.maps import Heatmap
-from multitask.reporting.notes import notes, training_times
-from multitask.reporting.read_runs import (
-    Group,
-    ScoredRows,
-    differing_settings,
-    load_split,
-    run_config,
-    shown,
-)
+from multitask.reporting.notes import notes, several_machines
+from multitask.reporting.read_runs import Group, differing_settings, load_split, run_config, shown
 from multitask.reporting.sheet import (
-    Added,
+    FORMAT,
+    MEAN,
     Axis,
     AxisValue,
-    ComparedTask,
-    Comparison,
-    Gain,
+    Cell,
+    Column,
     Marginal,
-    Scores,
-    Trained,
-    Transfer,
+    Row,
+    Sheet,
 )
 from multitask.reporting.statistics import (
-    Column,
     Runs,
     held_out,
     mean_column,
     scored_groups,
     task_column,
 )
-from multitask.reporting.verdicts import comparison_verdicts, trained_rows, updates
-from multitask.store.files import without_nan
+from multitask.reporting.training_facts import row_facts
+from multitask.reporting.verdicts import verdicts
 from multitask.store.run_directory import RunDirectory
-from multitask.store.saved import RunReport
 from multitask.tasks.base import TaskType
 from multitask.tasks.metrics import joint_tasks
 from multitask.utils.errors import UserError, suggest
@@ -60,7 +49,7 @@ def compare(
     axes: Sequence[Axis] = (),
     margin: float | None = None,
     resamples: int = 2000,
-) -> Comparison:
+) -> Sheet:
     """Compare each group with the group named ``baseline``; plain JSON values.
 
     The same input gives the same numbers. ``axes`` are those of a grid, each with its ``key``,
@@ -74,64 +63,52 @@ def compare(
     if baseline not in names:
         raise UserError(f"no group is called {baseline!r}{suggest(baseline, names)}")
     at = names.index(baseline)
-    reports = load_reports(groups)
-    tasks, columns, counted = score_columns(reports, resamples)
-    baselines = [None if i == at else at for i in range(len(groups))]
-    scored = {task: scored_groups(column, baselines) for task, column in columns.items()}
-    means = mean_column([columns[task] for task in counted])
-    overall = scored_groups(means, baselines) if counted else [None] * len(groups)
-    configs = [{**run_config(run), "probe": report.probe} for (run, report), *_ in reports]
+    loaded = load_reports(groups)
+    others = [None if i == at else at for i in range(len(groups))]
+    columns, scored, counted = score_columns(loaded, others, resamples)
+    configs = [{**run_config(run), "probe": report.probe} for (run, report), *_ in loaded]
     settings = differing_settings(configs)
-    times = training_times([[report for _, report in runs] for runs in reports], at)
-    comparison: Comparison = {
-        "format": 1,
+    machines = several_machines([report for runs in loaded for _, report in runs])
+    rows: list[Row] = []
+    for i, (group, runs) in enumerate(zip(groups, loaded, strict=True)):
+        row: Row = {
+            "name": group.name,
+            "title": group.name,
+            "baseline": None if i == at else baseline,
+            "runs": [str(run) for run, _ in runs],
+            "seeds": [report.seed for _, report in runs],
+            "point": group.point,
+            "settings": settings[i],
+            **row_facts(configs[i], [report for _, report in runs]),
+            "cells": {name: cell for name, cells in scored.items() if (cell := cells[i])},
+            "holdout": held_out(runs, counted),
+        }
+        rows.append({**row, "epoch_seconds": None} if machines else row)
+    sheet: Sheet = {
+        "format": FORMAT,
+        "title": "Comparison",
+        "paper": None,
+        "statistic": "mean",
         "baseline": baseline,
+        "margin": margin,
         "resamples": resamples,
         "confidence": 0.95,
-        "margin": margin,
-        "tasks": tasks,
+        "columns": columns,
         "axes": list(axes),
-        "groups": [
-            {
-                "name": group.name,
-                "runs": [str(run) for run, _ in runs],
-                "seeds": [report.seed for _, report in runs],
-                "point": group.point,
-                "settings": settings[i],
-                **_trained(configs[i], [report for _, report in runs]),
-                "tasks": {task: score for task in tasks if (score := scored[task][i])},
-                "overall": overall[i],
-                "holdout": held_out(runs, counted),
-                "training_time": times[i],
-            }
-            for i, (group, runs) in enumerate(zip(groups, reports, strict=True))
-        ],
-        "notes": notes([run for runs in reports for run in runs]),
+        "rows": rows,
+        "notes": notes([run for runs in loaded for run in runs]),
     }
-    comparison["transfer"] = transfer(comparison)
-    comparison["marginals"] = marginals(comparison)
-    comparison = without_nan(comparison)
-    return {**comparison, "verdicts": comparison_verdicts(comparison)}
+    sheet["transfer"] = transfer(sheet)
+    sheet["marginals"] = marginals(sheet)
+    sheet = without_nan(sheet)
+    return {**sheet, "verdicts": verdicts(sheet)}
 
 
-def _trained(config: Mapping[str, Any], reports: Sequence[RunReport]) -> Trained:
-    """Return the counts of a group's training; a probe trains its heads apart, so it has none."""
-    probe = reports[0].probe
-    return {
-        "trained_parameters": reports[0].trained_parameters,
-        "updates": None if probe else updates(reports),
-        "trained_rows": None if probe else trained_rows(config, reports),
-        "untrained": [
-            task for task, entry in reports[0].tasks.items() if not (probe or entry.turns.trained)
-        ],
-    }
-
-
-def load_reports(groups: Sequence[Group], metrics: Mapping[str, str] | None = None) -> list[Runs]:
+def load_reports(groups: Sequence[Group]) -> list[Runs]:
     """Return the runs of each group with their reports, by seed.
 
-    With ``metrics`` the reports have only these tasks, each by the named metric. Raises UserError
-    for runs of a group that differ in more than their seed, and for trials among other runs.
+    Raises UserError for runs of a group that differ in more than their seed, and for trials among
+    other runs.
     """
     loaded = []
     for group in groups:
@@ -142,8 +119,6 @@ def load_reports(groups: Sequence[Group], metrics: Mapping[str, str] | None = No
             what = "their tasks differ" if set(other.tasks) != set(report.tasks) else what
             if what:
                 raise UserError(f"{first} and {run} are not seeds of one setting: {what}")
-        if metrics is not None:
-            runs = [(run, _measured_by(metrics, report)) for run, report in runs]
         loaded.append(sorted(runs, key=lambda run: run[1].seed))
     kinds = {report.trial: run for runs in loaded for run, report in runs}
     if len(kinds) > 1:
@@ -152,57 +127,63 @@ def load_reports(groups: Sequence[Group], metrics: Mapping[str, str] | None = No
     return loaded
 
 
-def _measured_by(metrics: Mapping[str, str], report: RunReport) -> RunReport:
-    """Reduce a report to these tasks, each with another metric."""
-    tasks = {task: report.tasks[task] for task in metrics if task in report.tasks}
-    return report.with_tasks({task: entry.by(metrics[task]) for task, entry in tasks.items()})
-
-
-def _dev_rows(task: str, runs: Runs) -> list[ScoredRows]:
-    """Load the dev rows of each run of a group; an empty list if the group lacks the task."""
-    return [
-        load_split(run, task, "dev", report.tasks[task])
-        for run, report in runs
-        if task in report.tasks
-    ]
-
-
 def score_columns(
-    reports: list[Runs], resamples: int
-) -> tuple[dict[str, ComparedTask], dict[str, Column], list[str]]:
-    """Metric and rows of each task, its column, and the tasks that count for the mean."""
-    tasks: dict[str, ComparedTask] = {}
+    reports: Sequence[Runs], baselines: Sequence[int | None], resamples: int
+) -> tuple[dict[str, Column], dict[str, list[Cell | None]], list[str]]:
+    """Return a column per task and one for their mean, each one's cells, and the tasks that count.
+
+    ``baselines`` are the places of the groups that the groups are compared with. There is no mean
+    if no task counts for it.
+    """
     columns: dict[str, Column] = {}
+    resampled = {}
     trained: dict[str, TaskType] = {}
     for task in dict.fromkeys(task for runs in reports for task in runs[0][1].tasks):
-        sets = [_dev_rows(task, runs) for runs in reports]
+        sets = [
+            [
+                load_split(run, task, "dev", report.tasks[task])
+                for run, report in runs
+                if task in report.tasks
+            ]
+            for runs in reports
+        ]
         first = next(run for scored in sets for run in scored)
-        tasks[task] = {"metric": first.metric, "rows": len(first.rows)}
+        title = f"{task} {first.metric}"
+        columns[task] = {
+            "title": title,
+            "task": task,
+            "metric": first.metric,
+            "rows": len(first.rows),
+        }
         every = [report.tasks.get(task) for runs in reports for _, report in runs]
         if not any(entry and entry.evaluate_only for entry in every):
             trained[task] = first.task_type
-        columns[task] = task_column(task, sets, reports, resamples)
-    return tasks, columns, joint_tasks(trained)
+        resampled[task] = task_column(task, sets, reports, resamples)
+    if counted := joint_tasks(trained):
+        columns[MEAN] = {"title": "mean"}
+        resampled[MEAN] = mean_column([resampled[task] for task in counted])
+    cells = {name: scored_groups(column, baselines) for name, column in resampled.items()}
+    return columns, cells, counted
 
 
-def transfer(comparison: Comparison) -> Transfer:
-    """Compute the gains of multi-task over single-task groups; empty if one kind is missing.
+def transfer(sheet: Sheet) -> dict[str, Any]:
+    """Compute the gains of multi-task over single-task rows; empty if one kind is missing.
 
-    Delta m of a group over T tasks is 100 / T sum_t (M_t - B_t) / B_t, with B_t the mean score of
+    Delta m of a row over T tasks is 100 / T sum_t (M_t - B_t) / B_t, with B_t the mean score of
     task t trained alone (Maninis, Radosavovic and Kokkinos, "Attentive Single-Tasking of Multiple
     Tasks", CVPR 2019; all metrics here are better when higher). It is undefined (None)
     where a single-task score is not above zero, or a score is missing.
 
-    If several groups have the same one or two tasks, the first one counts.
+    If several rows have the same one or two tasks, the first one counts.
 
     Returns:
-        ``singles``: the group of each task trained alone. ``gains``: by group, ``delta_m`` and the
+        ``singles``: the row of each task trained alone. ``gains``: by row, ``delta_m`` and the
         relative gain of each of its ``tasks``, in percent. ``matrix[A][B]``: what adding task A to
-        the training of B changes B's score by (``change``, and the ``group`` of A and B).
+        the training of B changes B's score by (``change``, and the ``row`` of A and B).
     """
     scores: dict[str, dict[str, float | None]] = {
-        group["name"]: {task: entry["mean"] for task, entry in group["tasks"].items()}
-        for group in comparison["groups"]
+        row["name"]: {task: cell["mean"] for task, cell in row["cells"].items() if task != MEAN}
+        for row in sheet["rows"]
     }
     singles: dict[str, str] = {}
     for name, by_task in scores.items():
@@ -216,17 +197,18 @@ def transfer(comparison: Comparison) -> Transfer:
     }
     if not several:
         return {}
-    gains: dict[str, Gain] = {}
-    matrix: dict[str, dict[str, Added]] = {}
+    gains: dict[str, Any] = {}
+    matrix: dict[str, dict[str, Any]] = {}
     for name, by_task in several.items():
         changes = {task: _gain(score, alone[task]) for task, score in by_task.items()}
-        relative = {task: percent for task, (_, percent) in changes.items()}
-        defined = [percent for percent in relative.values() if percent is not None]
-        delta = statistics.fmean(defined) if len(defined) == len(relative) else None
-        gains[name] = {"delta_m": delta, "tasks": relative}
+        relative = [percent for _, percent in changes.values() if percent is not None]
+        gains[name] = {
+            "delta_m": statistics.fmean(relative) if len(relative) == len(changes) else None,
+            "tasks": {task: percent for task, (_, percent) in changes.items()},
+        }
         if len(by_task) == 2:
             for task, added in permutations(by_task):
-                entry: Added = {"change": changes[task][0], "group": name}
+                entry = {"change": changes[task][0], "row": name}
                 matrix.setdefault(added, {}).setdefault(task, entry)
     return {"singles": singles, "gains": gains, "matrix": matrix}
 
@@ -240,13 +222,13 @@ def _gain(score: float | None, base: float | None) -> tuple[float | None, float 
 
 
 Point = tuple[str, ...]
-# a cell's entry in one column, and its seeds
-Cell = tuple[Scores, list[int]]
+# a cell of the grid: its scores in one column, and its seeds
+Place = tuple[Cell, list[int]]
 
 
-def long_axes(comparison: Comparison) -> list[int]:
+def long_axes(sheet: Mapping[str, Any]) -> list[int]:
     """Return the positions of the grid's axes that have several values."""
-    return [i for i, axis in enumerate(comparison["axes"]) if len(axis["labels"]) > 1]
+    return [i for i, axis in enumerate(sheet.get("axes", [])) if len(axis["labels"]) > 1]
 
 
 def axis_labels(axis: Axis) -> dict[str, str]:
@@ -259,15 +241,15 @@ def axis_labels(axis: Axis) -> dict[str, str]:
     }
 
 
-def heatmaps(comparison: Comparison, task: str | None) -> list[Heatmap]:
-    """Build a map of a task's scores per pair of axes; ``task`` None means the mean of tasks.
+def heatmaps(sheet: Sheet, column: str) -> list[Heatmap]:
+    """Build a map of a column's scores per pair of axes.
 
     With more than two axes, a number is a mean over the other axes; it leaves out the points at
     which a cell of the map has no score. Returns no map for fewer than two axes.
     """
-    axes, cells = comparison["axes"], _cells(comparison, task)
+    axes, cells = sheet["axes"], _places(sheet, column)
     maps = []
-    for pair in combinations(long_axes(comparison), 2):
+    for pair in combinations(long_axes(sheet), 2):
         rows, columns = (axes[i] for i in pair)
         labels = [list(axis_labels(axis).values()) for axis in (rows, columns)]
         means = [_mean(each) if each else math.nan for each in _sets(axes, cells, pair)]
@@ -276,7 +258,7 @@ def heatmaps(comparison: Comparison, task: str | None) -> list[Heatmap]:
     return maps
 
 
-def marginals(comparison: Comparison) -> list[AxisValue]:
+def marginals(sheet: Sheet) -> list[AxisValue]:
     """Return the mean scores of each value of each axis over the points of the other axes.
 
     A mean uses only the points at which every value of the axis has a score, so that the values
@@ -285,43 +267,43 @@ def marginals(comparison: Comparison) -> list[AxisValue]:
     cells have different seeds. For fewer than two axes the list is empty, as the means would be
     the table itself.
     """
-    long = long_axes(comparison)
+    long = long_axes(sheet)
     if len(long) < 2:
         return []
-    axes = comparison["axes"]
-    cells = {task: _cells(comparison, task) for task in (*comparison["tasks"], None)}
-    entries: list[AxisValue] = []
-    for i in long:
-        sets = {task: _sets(axes, scored, (i,)) for task, scored in cells.items()}
-        for at, label in enumerate(axes[i]["labels"]):
-            means = {task: _marginal(by_label[at]) for task, by_label in sets.items()}
-            overall = means[None]
-            of_tasks = {task: mean for task, mean in means.items() if task is not None}
-            entries.append(
-                {"axis": axes[i]["key"], "label": label, "tasks": of_tasks, "overall": overall}
-            )
-    return entries
+    axes = sheet["axes"]
+    places = {name: _places(sheet, name) for name in sheet["columns"]}
+    return [
+        {
+            "axis": axes[i]["key"],
+            "label": label,
+            "cells": {name: _marginal(_sets(axes, of, (i,))[at]) for name, of in places.items()},
+        }
+        for i in long
+        for at, label in enumerate(axes[i]["labels"])
+    ]
 
 
-def _cells(comparison: Comparison, task: str | None) -> dict[Point, Cell]:
+def _places(sheet: Sheet, column: str) -> dict[Point, Place]:
     """Return the cells of a column that have a score, by their labels on the axes."""
-    cells = {}
-    for group in comparison["groups"]:
-        entry = group["overall"] if task is None else group["tasks"].get(task)
-        if entry and entry["mean"] is not None and math.isfinite(entry["mean"]):
-            point = tuple(group["point"][axis["key"]] for axis in comparison["axes"])
-            cells[point] = (entry, group["seeds"])
-    return cells
+    return {
+        tuple(row["point"][axis["key"]] for axis in sheet["axes"]): (cell, row["seeds"])
+        for row in sheet["rows"]
+        if (cell := row["cells"].get(column))
+        and cell["mean"] is not None
+        and math.isfinite(cell["mean"])
+    }
 
 
-def _sets(axes: Sequence[Axis], cells: dict[Point, Cell], sides: Sequence[int]) -> list[list[Cell]]:
+def _sets(
+    axes: Sequence[Axis], cells: dict[Point, Place], sides: Sequence[int]
+) -> list[list[Place]]:
     """Return, per combination of labels on the axes ``sides``, its cells along the other axes.
 
     If the other axes have several points, a point at which some combination has no score is left
     out for all.
     """
     rest = [i for i in range(len(axes)) if i not in sides]
-    places: dict[Point, dict[Point, Cell]] = defaultdict(dict)
+    places: dict[Point, dict[Point, Place]] = defaultdict(dict)
     for point, cell in cells.items():
         places[tuple(point[i] for i in rest)][tuple(point[i] for i in sides)] = cell
     combined = list(product(*(axes[i]["labels"] for i in sides)))
@@ -330,16 +312,16 @@ def _sets(axes: Sequence[Axis], cells: dict[Point, Cell], sides: Sequence[int]) 
     return [[place[each] for place in used if each in place] for each in combined]
 
 
-def _mean(cells: Iterable[Cell]) -> float:
-    return statistics.fmean(entry["mean"] for entry, _ in cells)
+def _mean(cells: Iterable[Place]) -> float:
+    return statistics.fmean(cell["mean"] for cell, _ in cells)
 
 
-def _marginal(cells: list[Cell]) -> Marginal | None:
+def _marginal(cells: list[Place]) -> Marginal | None:
     if not cells:
         return None
     seeds = cells[0][1]
     sd = math.nan
     if len(seeds) > 1 and all(others == seeds for _, others in cells):
-        by_seed = zip(*(entry["values"] for entry, _ in cells), strict=True)
+        by_seed = zip(*(cell["values"] for cell, _ in cells), strict=True)
         sd = statistics.stdev(statistics.fmean(values) for values in by_seed)
     return {"mean": _mean(cells), "sd": sd, "cells": len(cells)}

@@ -3,11 +3,12 @@
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
 from multitask.reporting.read_runs import ScoredRows, resampled_metric
+from multitask.reporting.sheet import Difference
 from multitask.reporting.table_formats import Table, interval, score, signed
 from multitask.store.files import without_nan
 from multitask.tasks import metrics
@@ -15,47 +16,31 @@ from multitask.tasks.base import Array, TaskType
 from multitask.tasks.bootstrap import percentiles
 
 
-class Interval(TypedDict):
-    """A gain with its 95 % interval; None if undefined."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-
 class Compared(TypedDict):
-    """An ensemble next to its members."""
+    """An ensemble next to its members, in a task or in the mean over tasks; None: undefined."""
 
     ensemble: float | None
     members: list[float]
     mean: float | None
     best: float | None
     best_run: str | None
-    gain_over_mean: Interval
-    gain_over_best: Interval
-
-
-class TaskGain(Compared):
-    metric: str
-    rows: int
-    dev: dict[str, float]
+    gain_over_mean: Difference
+    gain_over_best: Difference
+    metric: NotRequired[str]
+    rows: NotRequired[int]
+    dev: NotRequired[dict[str, float]]
 
 
 class Gains(TypedDict):
     """The keys of ``ensemble.json``; docs/comparing.md describes them."""
 
+    format: int
     runs: list[str]
     resamples: int
     confidence: float
-    tasks: dict[str, TaskGain]
+    tasks: dict[str, Compared]
     overall: Compared
-
-
-class EnsembleGains(Gains):
-    """The whole file, with the caveats about its runs."""
-
-    format: int
-    notes: list[str]
+    notes: list[str]  # caveats about the runs
 
 
 def average(kind: TaskType, members: Sequence[Array]) -> tuple[Array, Array]:
@@ -69,6 +54,7 @@ def gains(
     tasks: Mapping[str, tuple[ScoredRows, Sequence[ScoredRows]]],
     *,
     evaluate_only: Collection[str] = (),
+    notes: Sequence[str] = (),
     resamples: int = 2000,
 ) -> Gains:
     """Compare an ensemble with its members on each task's dev rows; plain JSON values.
@@ -77,7 +63,7 @@ def gains(
     rows. The members are fixed, and so is the one that is best on all rows. ``overall`` is the
     mean over tasks, without those that are ``evaluate_only``. docs/comparing.md describes the keys.
     """
-    entries: dict[str, TaskGain] = {}
+    entries: dict[str, Compared] = {}
     columns: dict[str, tuple[list[float], Array]] = {}
     for task, (ensemble, members) in tasks.items():
         every = [ensemble, *members]
@@ -92,14 +78,15 @@ def gains(
     counted = [columns[task] for task in tasks if task not in evaluate_only]
     scores, samples = zip(*(counted or columns.values()), strict=True)
     means = [statistics.fmean(of_tasks) for of_tasks in zip(*scores, strict=True)]
-    overall = _compared(runs, means, np.mean(samples, axis=0))
     result: Gains = without_nan(
         {
+            "format": 1,
             "runs": list(runs),
             "resamples": resamples,
             "confidence": 0.95,
             "tasks": entries,
-            "overall": overall,
+            "overall": _compared(runs, means, np.mean(samples, axis=0)),
+            "notes": list(notes),
         }
     )
     return result
@@ -122,7 +109,7 @@ def _compared(runs: Sequence[str], values: Sequence[float], samples: Array) -> C
     }
 
 
-def _gain(value: float, differences: Array) -> Interval:
+def _gain(value: float, differences: Array) -> Difference:
     low, high = percentiles(differences) if math.isfinite(value) else (math.nan, math.nan)
     return {"value": value, "low": low, "high": high}
 
@@ -141,8 +128,10 @@ def gains_table(result: Gains) -> str:
             score(entry["ensemble"]),
             score(entry["mean"]),
             f"{score(entry['best'])} {entry['best_run'] or ''}",
-            _gain_cell(entry["gain_over_mean"]),
-            _gain_cell(entry["gain_over_best"]),
+            *(
+                f"{signed(gain['value'])} {interval(gain['low'], gain['high'])}"
+                for gain in (entry["gain_over_mean"], entry["gain_over_best"])
+            ),
         ]
         for name, entry in lines.items()
     ]
@@ -151,7 +140,3 @@ def gains_table(result: Gains) -> str:
         "members are fixed: other seeds may gain more or less. The best member was chosen on these "
         "rows, which flatters it."
     )
-
-
-def _gain_cell(gain: Interval) -> str:
-    return f"{signed(gain['value'])} {interval(gain['low'], gain['high'])}"

@@ -9,9 +9,9 @@ columns:
   - {title: CoLA MCC, task: cola, metric: mcc}
   - {title: MNLI-mm, task: mnli_mm, metric: accuracy, of: mnli}   # one task of nine
   - {title: RTE 250, task: rte, metric: accuracy, cells: rows_250}    # rows_250-cls is `cls`
+  - {title: GLUE avg., mean: columns}            # of those before it; or of tasks, as GLUE's score
 rows:
-  cls: {title: BERT base, printed: [53.59, 84.57, null]}            # in percent; null: not printed
-averages: GLUE avg.                              # the paper's name for the mean of its columns
+  cls: {title: BERT base, printed: [53.59, 84.57, null, 69.08]}     # in percent; null: not printed
 """
 
 import os
@@ -33,10 +33,11 @@ class Column(Strict):
         title: the head of the column.
         task: the task in our runs; without it the column has the paper's values alone.
         metric: its metric, as report.json calls it.
-        of: columns with one name are one task in the official average; default: the task's name.
+        of: columns with one name are one task in a mean of tasks; default: the task's name.
         cells: a label: the column is about the cells of the grid whose names begin with it, and the
             rows are called what follows it.
-        averaged: whether it enters the averages; `official`: only that of GLUE.
+        mean: the column is the mean of the columns before it that every row has: `columns`, of
+            those that the paper prints; `tasks`, first over the columns of a task, as GLUE's score.
     """
 
     title: str
@@ -44,7 +45,7 @@ class Column(Strict):
     metric: str = ""
     of: str | None = None
     cells: str | None = None
-    averaged: bool | Literal["official"] = True
+    mean: Literal["columns", "tasks"] | None = None
 
 
 class Row(Strict):
@@ -53,15 +54,12 @@ class Row(Strict):
     Attributes:
         title: the name in the table; default: the key.
         printed: the paper's values in percent, in the order of the columns.
-        average: the average that the paper prints, in percent. It is the mean of the columns if
-            ``averages`` is its name, else GLUE's.
         baseline: the row that this one is compared with; default: the layout's, and none for a row
             that another one names.
     """
 
     title: str | None = None
     printed: list[float | int | None] = []
-    average: float | None = None
     baseline: str | None = None
 
 
@@ -97,8 +95,6 @@ class Layout(Strict):
         other_rows: whether rows of our runs that are not among ``rows`` follow them.
         curve: what the rows are values of, such as `k`: they are drawn as a curve, without
             ``other_rows``.
-        averages: also the two averages of GLUE; a text is the paper's name for the mean of the
-            columns.
     """
 
     title: str
@@ -111,7 +107,6 @@ class Layout(Strict):
     rows: dict[str, Row] = {}
     other_rows: bool = True
     curve: str | None = None
-    averages: bool | str = False
 
     @property
     def takes_other_rows(self) -> bool:
@@ -120,7 +115,8 @@ class Layout(Strict):
 
     def first_baseline(self, names: Sequence[str]) -> str:
         """Return the baseline of rows that name none: by default the first of these rows."""
-        return self.baseline or next(name for name in names if not self._own_baseline(name))
+        own = (name for name in names if not self._own_baseline(name))
+        return self.baseline or next(own, names[0])
 
     def baselines(self, names: Sequence[str]) -> dict[str, str | None]:
         """Return the baseline of each row of ``names``; None if it is compared with none."""
@@ -144,6 +140,8 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
         raise explain(error, tree, Layout) from error
     metrics = {metric for name in TASK_TYPES for metric in task_type(name).selects}
     for place, column in enumerate(layout.columns):
+        if column.title in [before.title for before in layout.columns[:place]]:
+            raise tree.error(("columns", place, "title"), "an earlier column has this title")
         if column.metric not in metrics and (column.task or column.metric):
             message = f"expected one of {', '.join(sorted(metrics))}"
             raise tree.error(("columns", place, "metric"), message)
@@ -151,11 +149,9 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
         if row.printed and len(row.printed) != len(layout.columns):
             message = f"{len(row.printed)} values for {len(layout.columns)} columns"
             raise tree.error(("rows", name, "printed"), message)
-        if row.baseline is not None and row.baseline not in layout.rows:
-            message = f"expected one of {', '.join(layout.rows)}"
-            raise tree.error(("rows", name, "baseline"), message)
-        if name in _above(layout, name):
-            message = "the row would be compared with itself, perhaps over others: leave it out"
+        others = [key for key in layout.rows if key != name]
+        if row.baseline is not None and row.baseline not in others:
+            message = f"expected one of {', '.join(others)}"
             raise tree.error(("rows", name, "baseline"), message)
     for key, alone in (("other_rows", not layout.other_rows), ("curve", layout.curve)):
         if alone and not layout.rows:
@@ -164,13 +160,3 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
     if layout.baseline is not None and layout.rows and layout.baseline not in layout.rows:
         raise tree.error(("baseline",), f"expected one of {', '.join(layout.rows)}")
     return layout
-
-
-def _above(layout: Layout, name: str) -> list[str]:
-    """List a row's baseline, the baseline of that, and so on, until one comes again."""
-    found: list[str] = []
-    above = layout.rows[name].baseline
-    while above in layout.rows and above not in found:
-        found.append(above)
-        above = layout.rows[above].baseline
-    return found

@@ -1,65 +1,23 @@
-"""Notes about runs: caveats, machines, and how the runs of a paper's table were trained."""
+"""Caveats about the runs of a sheet, and how a paper's setting differs from theirs."""
 
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from multitask.config.yaml_merge import load_tree
-from multitask.reporting.sheet import PaperCell, PaperTable, Training, TrainingTime
-from multitask.reporting.verdicts import trained_rows
-from multitask.store.run_directory import RunDirectory
+from multitask.reporting.sheet import Sheet, facts
 from multitask.store.saved import RunReport
 
 # keys of report.json that must be equal in all runs; older reports lack some
 MACHINE = ("device", "processes", "threads")
+Runs = Sequence[tuple[Path, RunReport]]
 
 
-def training_times(
-    groups: Sequence[Sequence[RunReport]], baseline: int
-) -> list[TrainingTime | None]:
-    """Return each group's ``epoch_seconds`` and their ``ratio`` to the group ``baseline``.
-
-    ``groups`` are the reports of each group's runs. Seconds are the median over seeds of the
-    training steps of an epoch, without evaluation and start-up. A group is None if a run did not
-    record them; all are None if the runs are from several machines.
-    """
-    if several_machines([report for group in groups for report in group]):
-        return [None for _ in groups]
-    seconds = [median_of([report.epoch_seconds for report in group]) for group in groups]
-    base = seconds[baseline]
-    return [
-        None if each is None else {"epoch_seconds": each, "ratio": each / base if base else None}
-        for each in seconds
-    ]
-
-
-def several_machines(reports: Sequence[RunReport]) -> str | None:
-    """Tell in a note how the machines of the runs differ; None if they do not."""
-    values = {key: [getattr(report, key) for report in reports] for key in MACHINE}
-    recorded = {key: [value for value in of_key if value] for key, of_key in values.items()}
-    differing = [
-        f"{key} {', '.join(map(str, dict.fromkeys(values)))}"
-        for key, values in recorded.items()
-        if len(set(values)) > 1
-    ]
-    if not differing:
-        return None
-    return f"Training times do not compare, the runs differ in {'; '.join(differing)}."
-
-
-def median_of(values: Sequence[float | None]) -> float | None:
-    """Return the median; None if a value is missing."""
-    present = [value for value in values if value is not None]
-    return float(statistics.median(present)) if len(present) == len(values) else None
-
-
-def notes(runs: Sequence[tuple[Path, RunReport]]) -> list[str]:
+def notes(runs: Runs) -> list[str]:
     """List the caveats, one line each; ``runs`` are directories with their report.json."""
     return [*run_notes(runs), *score_notes(runs)]
 
 
-def run_notes(runs: Sequence[tuple[Path, RunReport]]) -> list[str]:
+def run_notes(runs: Runs) -> list[str]:
     """List the caveats about how the runs were trained."""
     notes = []
     probes = [run for run, report in runs if report.probe]
@@ -86,7 +44,21 @@ def run_notes(runs: Sequence[tuple[Path, RunReport]]) -> list[str]:
     return notes
 
 
-def score_notes(runs: Sequence[tuple[Path, RunReport]]) -> list[str]:
+def several_machines(reports: Sequence[RunReport]) -> str | None:
+    """Tell in a note how the machines of the runs differ; None if they do not."""
+    recorded = {
+        key: list(dict.fromkeys(value for report in reports if (value := getattr(report, key))))
+        for key in MACHINE
+    }
+    differing = [
+        f"{key} {', '.join(map(str, values))}" for key, values in recorded.items() if values[1:]
+    ]
+    if not differing:
+        return None
+    return f"Training times do not compare, the runs differ in {'; '.join(differing)}."
+
+
+def score_notes(runs: Runs) -> list[str]:
     """List the tasks whose metric is undefined."""
     notes = []
     for task in dict.fromkeys(task for _, report in runs for task in report.tasks):
@@ -106,163 +78,44 @@ def _listed(runs: list[Path], total: int) -> str:
     return ", ".join(map(str, runs[:3])) + more
 
 
-Way = Callable[[PaperCell], object]
-ROWS = "training rows"
-
-
-def _training(cell: PaperCell) -> Training | dict[str, object]:
-    return cell.get("training") or {}
-
-
-# what is named of ours, and how a cell says it
-WAYS: dict[str, Way] = {
-    "encoder": lambda cell: _training(cell).get("encoder"),
-    ROWS: lambda cell: cell.get("train_rows"),
-    "epochs": lambda cell: _training(cell).get("epochs"),
-    "updates": lambda cell: cell.get("updates"),
-    "seeds": lambda cell: len(cell["values"]),
+# what is named of our runs
+SETTING = {
+    "encoder": "encoder",
+    "train_rows": "training rows",
+    "epochs": "epochs",
+    "updates": "updates",
+    "seeds": "seeds",
 }
 
 
-def training_of(run: Path, report: RunReport, task: str) -> Training:
-    """Return what a run was trained with; ``task`` is the one that is scored."""
-    config = _saved_config(run)
-    trained = _trained_tasks(report, task)
-    held = bool(config.get("training", {}).get("holdout"))
-    return {
-        "encoder": config.get("encoder", {}).get("name"),
-        "epochs": _epochs(config, trained),
-        "all_rows": not (held or any(_is_cut(config, report, name) for name in trained)),
-        "untrained": not (report.probe or report.tasks[task].turns.trained),
-    }
-
-
-def _epochs(config: Mapping[str, Any], trained: Sequence[str]) -> int | None:
-    """Add the epochs of the stages that train some of the tasks.
-
-    Returns None if they are unknown, or if `max_steps` may have ended one of these stages early.
-    """
-    training = config.get("training", {})
-    every = config.get("stages") or [{}]
-    stages = [entry for entry in every if set(trained) & set(entry.get("tasks") or trained)]
-    epochs = [entry.get("epochs") or training.get("epochs") for entry in stages]
-    bounded = any(entry.get("max_steps") for entry in (training, *stages))
-    return None if bounded or not epochs or None in epochs else sum(epochs)
-
-
-def _is_cut(config: Mapping[str, Any], report: RunReport, task: str) -> bool:
-    """Return True if `max_rows` or `dev_share` took training rows away from a task.
-
-    A `max_rows` larger than the rows there are takes none away. Where a task trains on the rows or
-    texts of others, the keys of those count too.
-    """
-    tasks = config.get("tasks", {})
-    data = tasks.get(task, {}).get("data") or {}
-    for name in (task, data.get("same_rows_as"), *(data.get("texts_of") or [])):
-        entry = tasks.get(name, {})
-        train = report.tasks[name].data.get("train") if name in report.tasks else None
-        most = entry.get("max_rows")
-        if most and (train is None or train.rows >= most):
-            return True
-        if (entry.get("data") or {}).get("dev_share"):
-            return True
-    return False
-
-
-def train_rows(report: RunReport, task: str) -> int | None:
-    """Count the training rows behind a task's score.
-
-    For a task that is only scored, these are the rows of the tasks that were trained.
-    """
-    splits = [report.tasks[name].data.get("train") for name in _trained_tasks(report, task)]
-    return sum(split.rows for split in splits if split) if any(splits) else None
-
-
-def rows_trained_for(run: Path, reports: Sequence[RunReport], task: str) -> int | None:
-    """Count the rows of all steps behind a task's score, the mean over seeds.
-
-    None if it is unknown, and for a probe, which trains its heads apart.
-    """
-    if reports[0].probe:
-        return None
-    of_tasks = _trained_tasks(reports[0], task)
-    parts = [
-        report.with_tasks({name: report.tasks[name] for name in of_tasks}) for report in reports
+def setting_notes(sheet: Sheet) -> list[str]:
+    """Name encoder, rows, epochs, updates and seeds of ours; warn where the paper has others."""
+    cells: list[Any] = [
+        facts(row, name) for row in sheet["rows"] for name, c in row["cells"].items() if c["values"]
     ]
-    return trained_rows({"tasks": {}} | _saved_config(run), parts)
-
-
-def _saved_config(run: Path) -> dict[str, Any]:
-    file = RunDirectory(run).config
-    return load_tree(file).value if file.is_file() else {}
-
-
-def _trained_tasks(report: RunReport, task: str) -> list[str]:
-    if report.tasks[task].turns.trained:
-        return [task]
-    return [name for name, entry in report.tasks.items() if entry.turns.trained] or [task]
-
-
-def setting_notes(table: PaperTable) -> list[str]:
-    """Name encoder, rows, epochs, updates and seeds of ours, and warn where the paper has others.
-
-    Tables of older versions do not say all of it.
-    """
-
-    shown = {name: _by_column(table, way) for name, way in WAYS.items()}
-    named = [f"{name} {values}" for name, values in shown.items() if values]
+    named, others = [], []
+    for key, title in SETTING.items():
+        values = [len(each["values"]) if key == "seeds" else each.get(key) for each in cells]
+        known = [value for value in dict.fromkeys(values) if value is not None]
+        if known:
+            named.append(f"{title} {_listed_values(known)}")
+        want = (sheet["paper"] or {}).get("rows" if key == "train_rows" else key)
+        if want == "all":  # that is, nothing takes some away
+            differs = not all(each.get("all_rows", True) for each in cells)
+        else:
+            differs = want is not None and bool({*known} - {want})
+        others += [f"{title} {_number(want)}"] if differs else []
     notes = [f"Our runs: {'; '.join(named)}."] if named else []
-    if others := _unlike(table):
+    if others:
         notes.append(f"Warning: the paper has another setting than ours: {'; '.join(others)}.")
     return notes
 
 
-def _unlike(table: PaperTable) -> list[str]:
-    """List the parts of the paper's setting that some run of ours does not have."""
-    theirs: Mapping[str, object] = table.get("paper") or {}
-    others = []
-    for name, way in WAYS.items():
-        want = theirs.get("rows" if name == ROWS else name)
-        if want is None:
-            continue
-        if want == "all":  # that is, nothing takes some away: see `Training`
-            have: set[object] = {
-                "all" if _training(cell).get("all_rows", True) else "cut" for cell in _cells(table)
-            }
-        else:
-            have = {value for cell in _cells(table) if (value := way(cell)) is not None}
-        if have - {want}:
-            others.append(f"{name} {_number(want)}")
-    return others
-
-
-def _cells(table: PaperTable) -> list[PaperCell]:
-    """List the cells with runs of ours."""
-    return [cell for row in table["rows"] for cell in row["cells"] if cell and cell["values"]]
-
-
-def _by_column(table: PaperTable, way: Way) -> str:
-    """Write a value once, or by the title of a task's first column if tasks differ."""
-    shown: dict[tuple[str, str | None], tuple[str, str]] = {}
-    for place, column in enumerate(table["columns"]):
-        cells = [cell for row in table["rows"] if (cell := row["cells"][place]) and cell["values"]]
-        values = [value for cell in cells if (value := way(cell)) is not None]
-        if values:  # a task's second metric is of the same runs
-            of_task = (column["task"], column["cells"])
-            shown.setdefault(of_task, (column["title"], _distinct(values)))
-    if len({text for _, text in shown.values()}) == 1:
-        return next(iter(shown.values()))[1]
-    return ", ".join(f"{title} {text}" for title, text in shown.values())
-
-
-def _distinct(values: Sequence[object]) -> str:
-    distinct = list(dict.fromkeys(values))
-    if len(distinct) <= 2:
-        return " or ".join(map(_number, distinct))
-    numbers = [value for value in distinct if isinstance(value, int | float)]
-    if numbers:
+def _listed_values(values: Sequence[Any]) -> str:
+    numbers = [value for value in values if isinstance(value, int | float)]
+    if len(numbers) > 2:
         return f"{_number(min(numbers))} to {_number(max(numbers))}"
-    return ", ".join(map(_number, distinct))
+    return " or ".join(map(_number, values))
 
 
 def _number(value: object) -> str:

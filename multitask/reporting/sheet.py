@@ -1,23 +1,22 @@
-# Tested by tests/reporting/test_write_sheet.py
-"""The tables of results as plain data: the keys of ``comparison.json`` and ``paper.json``.
+# Tested by tests/reporting/test_sheet_tables.py
+"""A sheet: rows x columns of scores, what each row is compared with, and how it was trained.
 
-docs/comparing.md and docs/glue.md describe them. A score, or a number that follows from scores, is
+A comparison of runs and a paper's table are sheets; ``comparison.json`` and ``paper.json`` are
+their files. docs/comparing.md describes the keys. A score, or a number that follows from scores, is
 None if it is undefined. Scores of a paper's table are in percent.
 """
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict
-
-from multitask.store.files import read_json
-from multitask.store.outputs import check_replaced, has_keys
-from multitask.utils.errors import UserError
+from typing import Any, Literal, NotRequired, Required, TypedDict
 
 Score = Any  # float, or None
+MEAN = "mean of tasks"  # the name of the column that averages the tasks
+FORMAT = 2
+CURVES, GAPS = "curves.png", "gaps.png"  # figures of a comparison
 
 
 class Difference(TypedDict):
-    """The difference of a group to the baseline."""
+    """A difference to the baseline; both p are None where one side has one seed."""
 
     value: Score
     low: Score
@@ -26,50 +25,60 @@ class Difference(TypedDict):
     p_holm: NotRequired[Score]
 
 
-class MeanScore(TypedDict):
-    mean: Score
-    sd: Score
+class Facts(TypedDict, total=False):
+    """How runs were trained. None if their reports do not say it, as those of probes."""
 
-
-class Scores(MeanScore):
-    """The scores of a group's seeds; on dev also their interval and the difference."""
-
-    values: list[Score]
-    low: NotRequired[Score]
-    high: NotRequired[Score]
-    best: NotRequired[bool]
-    difference: NotRequired[Difference | None]
-
-
-class Columns(TypedDict):
-    """The scores of a group, or of its holdout."""
-
-    tasks: dict[str, Scores]
-    overall: Scores | None
-
-
-class TrainingTime(TypedDict):
-    epoch_seconds: float
-    ratio: float | None
-
-
-class Trained(TypedDict):
-    """The amounts of a group's training; None where a report lacks one."""
-
-    trained_parameters: int | None
-    updates: NotRequired[int | None]
-    trained_rows: NotRequired[int | None]
-    untrained: NotRequired[list[str]]  # tasks that were scored, and not trained on
-
-
-class ComparedGroup(Columns, Trained):
-    name: str
     runs: list[str]
     seeds: list[int]
-    point: dict[str, str]
+    encoder: str | None
+    epochs: float | None
+    train_rows: int | None  # rows of the training set
+    all_rows: bool  # `max_rows`, `dev_share` and `training.holdout` took none away
+    updates: int | None
+    trained_rows: int | None  # rows of all steps
+    trained_parameters: int | None
+    untrained: list[str]  # tasks that were scored, and not trained on
+    epoch_seconds: float | None
+    dev_seconds: float | None
+
+
+class Cell(Facts, total=False):
+    """The scores of a row's seeds in a column, and the facts that are not those of its row."""
+
+    values: Required[list[Score]]  # per seed
+    mean: Score
+    sd: Score
+    median: Score
+    low: Score
+    high: Score
+    best: bool
+    difference: Difference | None
+    printed: float | None  # the paper's value
+
+
+Cells = dict[str, Cell]  # by the name of the column
+
+
+class Row(Facts, total=False):
+    name: Required[str]
+    title: Required[str]
+    baseline: Required[str | None]  # the row that it is compared with
+    cells: Required[Cells]
+    holdout: Cells | None
+    point: dict[str, str]  # its label on each axis of a grid
     settings: dict[str, object]  # values of config keys
-    holdout: Columns | None
-    training_time: NotRequired[TrainingTime | None]
+
+
+class Column(TypedDict, total=False):
+    """A column: a task and a metric, or a mean."""
+
+    title: Required[str]
+    task: str
+    metric: str
+    rows: int  # of the dev set
+    of: str | None
+    cells: str | None
+    over: list[str]  # the titles of the columns that a paper's average is over
 
 
 class Axis(TypedDict):
@@ -80,219 +89,85 @@ class Axis(TypedDict):
     values: Sequence[Any]  # values of a config key
 
 
-class ComparedTask(TypedDict):
-    metric: str
-    rows: int
-
-
-class Gain(TypedDict):
-    delta_m: Score
-    tasks: dict[str, Score]
-
-
-class Added(TypedDict):
-    """The change of a task's score when another task is trained too."""
-
-    change: Score
-    group: str
-
-
-class Transfer(TypedDict, total=False):
-    singles: dict[str, str]
-    gains: dict[str, Gain]
-    matrix: dict[str, dict[str, Added]]
-
-
-class Marginal(MeanScore):
+class Marginal(TypedDict):
+    mean: Score
+    sd: Score
     cells: int
 
 
 class AxisValue(TypedDict):
-    """The means at one value of an axis."""
+    """The means at one value of an axis, by column."""
 
     axis: str
     label: str
-    tasks: dict[str, Marginal | None]
-    overall: Marginal | None
+    cells: dict[str, Marginal | None]
 
 
-class FailedRun(TypedDict):
-    cell: str
-    seed: int
-    error: str
-
-
-class Comparison(TypedDict):
+class Sheet(TypedDict):
     format: int
+    title: str
+    # of a paper's table: where the printed values are from, encoder, rows, epochs, seeds
+    paper: dict[str, Any] | None
+    statistic: Literal["mean", "median", "sd"]  # what is shown of the seeds
+    curve: NotRequired[str | None]  # what the rows are values of
     baseline: str
+    margin: NotRequired[float | None]  # differences within it are called equal
     resamples: int
     confidence: float
-    margin: NotRequired[float | None]  # differences within it are called equal
-    tasks: dict[str, ComparedTask]
-    axes: list[Axis]
-    groups: list[ComparedGroup]
-    notes: list[str]
-    verdicts: NotRequired[list[str]]
-    transfer: NotRequired[Transfer]
+    columns: dict[str, Column]
+    rows: list[Row]
+    axes: NotRequired[list[Axis]]
     marginals: NotRequired[list[AxisValue]]
-    failed: NotRequired[list[FailedRun]]  # of a grid
-
-
-class PaperColumn(TypedDict):
-    """A column of the layout, with its defaults."""
-
-    title: str
-    task: str
-    metric: str
-    of: str | None
-    cells: str | None
-    averaged: bool | Literal["official"]
-
-
-class Training(TypedDict):
-    """How the runs of a cell were trained; None if they do not say it."""
-
-    encoder: str | None
-    epochs: float | None
-    all_rows: bool  # `max_rows`, `dev_share` and `training.holdout` took none away
-    untrained: NotRequired[bool]  # the task was scored, and not trained on
-
-
-class PaperSetting(TypedDict):
-    """How the paper's runs were trained, as far as the layout says it."""
-
-    encoder: str | None
-    rows: int | Literal["all"] | None
-    epochs: float | None
-    seeds: int | None
-
-
-class PaperCell(TypedDict):
-    """A printed value, and the scores of the runs if there are any."""
-
-    values: list[Score]  # per seed
-    shown: Score
-    printed: float | None
-    runs: NotRequired[list[str]]
-    seeds: NotRequired[list[int]]
-    mean: NotRequired[Score]
-    sd: NotRequired[Score]
-    low: NotRequired[Score]
-    high: NotRequired[Score]
-    median: NotRequired[Score]
-    difference: NotRequired[Difference | None]
-    train_rows: NotRequired[int | None]
-    training: NotRequired[Training]
-    updates: NotRequired[int | None]
-    trained_rows: NotRequired[int | None]
-    epoch_seconds: NotRequired[float | None]
-    dev_seconds: NotRequired[float | None]
-
-
-class PaperRow(TypedDict):
-    name: str
-    title: str
-    baseline: NotRequired[str | None]  # older files lack it: the table's
-    cells: list[PaperCell | None]  # per column
-
-
-class PaperAverage(TypedDict):
-    """An average of ours and of the paper's values, by the name of the row."""
-
-    title: str
-    columns: list[str]
-    values: dict[str, float | None]
-    printed: dict[str, float | None]
-
-
-class PaperTable(TypedDict):
-    format: int
-    title: str
-    source: str | None
-    paper: NotRequired[PaperSetting | None]
-    statistic: str
-    baseline: str
-    baseline_title: str
-    margin: NotRequired[float | None]  # in points; differences within it are called equal
-    curve: str | None
-    resamples: int
-    columns: list[PaperColumn]
-    rows: list[PaperRow]
-    averages: list[PaperAverage]
+    transfer: NotRequired[dict[str, Any]]
+    failed: NotRequired[list[dict[str, Any]]]  # runs of a grid: cell, seed, error
     notes: list[str]
     verdicts: NotRequired[list[str]]
 
 
-def baseline_of(table: PaperTable, row: PaperRow) -> PaperRow | None:
+def facts(row: Row, column: str) -> Facts:
+    """Return how the runs of a cell were trained: its own facts, and those of its row."""
+    found: Any = {**row, **row["cells"].get(column, {})}
+    return found
+
+
+def title_of(sheet: Sheet, name: str) -> str:
+    """Return a row's title; the rows of a curve are values of a key, such as ``k = 1``."""
+    title = next((row["title"] for row in sheet["rows"] if row["name"] == name), name)
+    return f"{sheet['curve']} = {title}" if sheet.get("curve") else title
+
+
+def baseline_of(sheet: Sheet, row: Row) -> Row | None:
     """Return the row that a row is compared with; None if it is compared with none."""
-    name = row.get("baseline", table["baseline"])
-    found = next((other for other in table["rows"] if other["name"] == name), None)
-    return None if found is row else found
+    return next((other for other in sheet["rows"] if other["name"] == row["baseline"]), None)
 
 
-def has_one_baseline(table: PaperTable) -> bool:
-    """Return False if some rows are compared with another row than the table's baseline."""
-    found = (baseline_of(table, row) for row in table["rows"])
-    return {base["name"] for base in found if base} <= {table["baseline"]}
+def has_one_baseline(sheet: Sheet) -> bool:
+    """Return False if some rows are compared with another row than the sheet's baseline."""
+    bases = (baseline_of(sheet, row) for row in sheet["rows"])
+    return {base["name"] for base in bases if base} <= {sheet["baseline"]}
 
 
-def compared_title(table: PaperTable, row: PaperRow) -> str:
+def compared_title(sheet: Sheet, row: Row) -> str:
     """Return a row's title, with that of its baseline where rows have different ones."""
-    base = baseline_of(table, row)
-    if base is None or has_one_baseline(table):
+    base = baseline_of(sheet, row)
+    if base is None or has_one_baseline(sheet):
         return row["title"]
     return f"{row['title']}, to {base['title']}"
 
 
-FACTS, PAGE = "comparison.json", "report.html"
-CURVES, GAPS = "curves.png", "gaps.png"
-NAMES = ("table.md", "table.csv", "table.tex", "figure.png", CURVES, GAPS, PAGE)
-# the content security policy of every page of ours, and the bytes in which it is
-POLICY = b"default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-HEAD = 1000
-
-
-def check_comparison(directory: Path) -> None:
-    """Raise UserError if a comparison would replace files that none has written."""
-    check_replaced(directory / FACTS, ("baseline", "groups"), NAMES)
-    page = directory / PAGE
-    if page.is_file() and not page.is_symlink() and not is_page(page):
-        raise UserError(f"{page} was not written by this command: choose another --output DIR")
-
-
-def compared_rows(directory: Path) -> list[str]:
-    """Return the names of the rows that a directory's comparison has; none without one."""
-    if not has_keys(directory / FACTS, ("groups",)):
-        return []
-    groups = read_json(directory / FACTS)["groups"]
-    named = groups if isinstance(groups, list) else []
-    return [str(group["name"]) for group in named if isinstance(group, dict) and "name" in group]
-
-
-def is_page(file: Path) -> bool:
-    """Return True for a page that this program has written, or an earlier version of it."""
-    with file.open("rb") as opened:
-        return POLICY in opened.read(HEAD)
-
-
-def entries(comparison: Comparison, group: Columns) -> list[Scores | None]:
-    """Return the entry of a group, or of its holdout, per column: the tasks, then overall."""
-    return [*(group["tasks"].get(task) for task in comparison["tasks"]), group["overall"]]
-
-
-def columns(comparison: Comparison) -> list[str]:
+def titles(sheet: Sheet) -> list[str]:
     """Return the titles of the columns: ``sst accuracy``, ..., ``mean``."""
-    kinds = comparison["tasks"].items()
-    return [*(f"{task} {kind['metric']}" for task, kind in kinds), "mean"]
+    return [column["title"] for column in sheet["columns"].values()]
 
 
-def differences(comparison: Comparison) -> dict[str, list[Difference | None]]:
-    """Return the differences per column of each group that can be compared with the baseline."""
-    by_group = {
-        group["name"]: [entry and entry.get("difference") for entry in entries(comparison, group)]
-        for group in comparison["groups"]
-    }
-    return {name: row for name, row in by_group.items() if any(row)}
+def tasks(sheet: Sheet) -> list[str]:
+    """Return the names of the columns of tasks."""
+    return [name for name, column in sheet["columns"].items() if column.get("task")]
+
+
+def line(sheet: Sheet, cells: Cells) -> list[Cell | None]:
+    """Return a row's cell, or that of its holdout, per column."""
+    return [cells.get(name) for name in sheet["columns"]]
 
 
 def best_of(means: Sequence[float]) -> float | None:
@@ -300,9 +175,9 @@ def best_of(means: Sequence[float]) -> float | None:
     return max(means) if len(means) > 1 else None
 
 
-def several_seeds(scores: Iterable[MeanScore | None]) -> bool:
+def several_seeds(cells: Iterable[Cell | Marginal | None]) -> bool:
     """Return True if every defined score is of several seeds, so that it has a deviation."""
-    return all(e["sd"] is not None for e in scores if e and e["mean"] is not None)
+    return all(each["sd"] is not None for each in cells if each and each["mean"] is not None)
 
 
 def rows_only(difference: Difference) -> bool:

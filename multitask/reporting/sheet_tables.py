@@ -1,28 +1,26 @@
-# Long: every table of results, so that a change of one is seen next to the others.
-"""The tables of a comparison and of a paper as text, Markdown, CSV and LaTeX."""
+"""The tables of a sheet as text, Markdown, CSV and LaTeX, and how to read them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from multitask.reporting.notes import setting_notes
 from multitask.reporting.page import tables_page
 from multitask.reporting.sheet import (
-    ComparedGroup,
-    Comparison,
+    Cell,
     Difference,
-    MeanScore,
-    PaperCell,
-    PaperRow,
-    PaperTable,
+    Marginal,
+    Row,
+    Sheet,
     baseline_of,
     best_of,
-    columns,
     compared_title,
-    differences,
-    entries,
+    facts,
     has_one_baseline,
+    line,
     rows_only,
     several_seeds,
+    tasks,
+    titles,
 )
 from multitask.reporting.statistics import sd_ratio
 from multitask.reporting.table_formats import (
@@ -31,249 +29,377 @@ from multitask.reporting.table_formats import (
     latex_float,
     number,
     p_value,
-    score,
     signed,
     text_page,
 )
-from multitask.reporting.verdicts import TRAINED, differ
+from multitask.reporting.verdicts import differ, significant
 
-SCORES_TITLE = "Dev scores"
 HOLDOUT_TITLE = "Scores on the held-out rows of train: choose by these, report dev"
 GAIN_TITLE = "Relative gain over single-task training in %, and its mean Δm"
-TIME_TITLE = "Training time: an epoch's training steps alone, median over seeds"
 MATRIX_TITLE = "Adding the task of a row to the training of a column's changes its score by"
+TRAINING_TITLE = "Training"
 ONE_SEED = "one seed: says nothing about another seed"
-TIMES = ("epoch_seconds", "epoch_seconds_ratio")  # the last columns of table.csv
+SHOWN = {
+    "mean": "mean ± standard deviation over seeds",
+    "median": "median ± standard deviation over seeds",
+    "sd": "standard deviation over seeds",
+}
+# how much the runs were trained: shown where it differs
+AMOUNTS = {
+    "trained_parameters": "trained parameters",
+    "updates": "updates",
+    "trained_rows": "trained rows",
+}
+SECONDS = {
+    "epoch_seconds": "seconds of an epoch's training steps",
+    "dev_seconds": "seconds to score dev once",
+}
+SCORES = ("mean", "median", "sd", "low", "high", "printed")
+DIFFERENCES = ("value", "low", "high", "p", "p_holm")
 
 
-def terminal_page(comparison: Comparison) -> str:
+def terminal_page(sheet: Sheet) -> str:
     """Write the tables for the terminal; the best score of each column is marked with ``*``."""
-    return text_page(_first_untitled(comparison), _all_notes(comparison))
+    return text_page(titled_tables(sheet), remarks(sheet))
 
 
-def markdown_text(comparison: Comparison) -> str:
-    """Write table.md: the tables, and below them how they were made and their limits."""
-    return tables_page("Comparison", titled_tables(comparison), _all_notes(comparison))
+def markdown_text(sheet: Sheet) -> str:
+    """Write the tables, and below them how they were made and their limits."""
+    return tables_page(sheet["title"], titled_tables(sheet), remarks(sheet))
 
 
-def latex_text(comparison: Comparison) -> str:
-    """Write table.tex: one float with the tables one above the other."""
-    return latex_float(_first_untitled(comparison), _all_notes(comparison))
+def latex_text(sheet: Sheet) -> str:
+    """Write one float with the tables one above the other, none wider than the page."""
+    caption = [f"{sheet['title']}.", *remarks(sheet)]
+    return latex_float(titled_tables(sheet), caption)
 
 
-def csv_text(comparison: Comparison) -> str:
-    """Write table.csv: a line per group, in full precision; a missing number is an empty cell.
+def csv_text(sheet: Sheet) -> str:
+    """Write a line per row and column, in full precision; a missing number is an empty cell."""
+    differences = [f"diff_{part}" for part in DIFFERENCES]
+    numbers = [*SCORES, *differences, *AMOUNTS, *SECONDS]
+    lines = []
+    for row in sheet["rows"]:
+        for name, column in sheet["columns"].items():
+            cell: Any = row["cells"].get(name)
+            if cell is None:
+                continue
+            difference, training = cell.get("difference") or {}, {**facts(row, name)}
+            lines.append(
+                [
+                    row["name"],
+                    column["title"],
+                    column.get("task"),
+                    column.get("metric"),
+                    len(cell["values"]),
+                    *map(cell.get, SCORES),
+                    *map(difference.get, DIFFERENCES),
+                    *map(training.get, (*AMOUNTS, *SECONDS)),
+                ]
+            )
+    return Table(["row", "column", "task", "metric", "seeds", *numbers], lines).csv()
 
-    Columns: group, number of seeds, then mean, sd, diff, low, high and p per task and overall; low
-    and high bound the difference to the baseline, p is corrected by Holm. Then the seconds per
-    epoch and their ratio to the baseline's.
-    """
-    parts = ("mean", "sd", "diff", "low", "high", "p")
-    scores = [f"{name}_{part}" for name in [*comparison["tasks"], "overall"] for part in parts]
-    rows = []
-    for group in comparison["groups"]:
-        row = [group["name"], len(group["seeds"])]
-        for entry in entries(comparison, group):
-            difference = entry.get("difference") if entry else None
-            row += [entry["mean"], entry["sd"]] if entry else [None, None]
-            row += _bounds(difference) if difference else [None] * 4
-        time = group.get("training_time")
-        rows.append([*row, *((time["epoch_seconds"], time["ratio"]) if time else (None, None))])
-    return Table(["group", "seeds", *scores, *TIMES], rows).csv()
+
+def remarks(sheet: Sheet) -> list[str]:
+    """Return what is written below the tables: what they show, how to read them, caveats."""
+    return [*sheet.get("verdicts", []), *explanations(sheet), *sheet["notes"]]
 
 
-def _bounds(difference: Difference) -> list[float | None]:
-    return [difference["value"], difference["low"], difference["high"], difference["p_holm"]]
-
-
-def titled_tables(comparison: Comparison) -> list[tuple[str, Table]]:
+def titled_tables(sheet: Sheet) -> list[tuple[str, Table]]:
     """Return the title and the content of each table that is not empty."""
-    tables = {
-        SCORES_TITLE: score_table(comparison),
-        HOLDOUT_TITLE: holdout_table(comparison),
-        difference_title(comparison): difference_table(comparison),
-        TIME_TITLE: time_table(comparison),
-        GAIN_TITLE: gain_table(comparison),
-        MATRIX_TITLE: matrix_table(comparison),
+    ratios = sheet["statistic"] == "sd"  # differences are of means
+    differences = sd_ratio_table(sheet) if ratios else difference_table(sheet)
+    tables: dict[str, Table | None] = {
+        scores_title(sheet): score_table(sheet),
+        HOLDOUT_TITLE: holdout_table(sheet),
+        sd_ratio_title(sheet) if ratios else difference_title(sheet): differences,
+        **training_tables(sheet),
+        GAIN_TITLE: gain_table(sheet),
+        MATRIX_TITLE: matrix_table(sheet),
     }
     return [(title, table) for title, table in tables.items() if table is not None]
 
 
-def _first_untitled(comparison: Comparison) -> list[tuple[str, Table]]:
-    """Leave out the first title, as the notes say what the scores are."""
-    (_, scores), *others = titled_tables(comparison)
-    return [("", scores), *others]
+def scores_title(sheet: Sheet) -> str:
+    return f"{sheet['title']}, in percent" if sheet["paper"] else "Dev scores"
 
 
-def score_table(comparison: Comparison) -> Table:
-    """Build the table of mean ± standard deviation; the best mean of a column is marked.
+def score_table(sheet: Sheet) -> Table:
+    """Build the table of scores; in a paper's table the printed ones are above ours.
 
-    None is marked where a group has one seed. The table has a column of trained parameters if the
-    groups differ in them by more than a percent, and columns of updates and trained rows if they
-    differ in one of these.
+    The best mean of a column is marked, unless a row has one seed or it is a paper's table.
     """
-    groups = comparison["groups"]
-    counts = _count_columns(groups)
-    rows = []
-    every = [entries(comparison, group) for group in groups]
-    for i, (group, scores) in enumerate(zip(groups, every, strict=True)):
-        rows.append([group["name"], str(len(group["seeds"])), *map(score_cell, scores)])
-        rows[-1] += [number(column[i], ",") for column in counts.values()]
-    header = ("group", "seeds", *columns(comparison), *counts)
-    return Table(header, rows, best_cells(every, 2))
+    lines, ours, statistic = [], [], sheet["statistic"]
+    # of deviations three significant digits: MaxPoolBERT's Table 3 has 6.34 and .0746
+    pattern = ".3g" if statistic == "sd" else ".2f" if sheet["paper"] else ".3f"
+    for row in sheet["rows"]:
+        cells = line(sheet, row["cells"])
+        printed = [number(cell.get("printed") if cell else None, pattern) for cell in cells]
+        if set(printed) != {"-"}:
+            lines.append([row["title"], "paper", *printed])
+        if not sheet["paper"] or any(cell and cell["values"] for cell in cells):
+            whose = "ours" if sheet["paper"] else str(len(row["seeds"]))
+            shown = (score_cell(cell, pattern, statistic) for cell in cells)
+            lines.append([row["title"], whose, *shown])
+            ours.append(cells)
+    head = ("", "") if sheet["paper"] else ("group", "seeds")
+    marked = frozenset[tuple[int, int]]() if sheet["paper"] else best_cells(ours, 2)
+    return Table((*head, *titles(sheet)), lines, marked)
 
 
-def _count_columns(groups: Sequence[ComparedGroup]) -> dict[str, list[int | None]]:
-    """Return, by title, the counts in which the groups' trainings differ."""
-    parameters = [group.get("trained_parameters") for group in groups]
-    updates = [group.get("updates") for group in groups]
-    rows = [group.get("trained_rows") for group in groups]
-    shown = {"trained parameters": parameters} if differ(parameters) else {}
-    if differ(updates) or differ(rows):
-        shown |= {TRAINED["updates"]: updates, TRAINED["trained_rows"]: rows}
-    return shown
+def score_cell(cell: Cell | Marginal | None, pattern: str = ".3f", statistic: str = "mean") -> str:
+    """Mean and standard deviation, such as ``0.712 ± 0.004``; ``-`` without a score."""
+    found: Any = cell or {}
+    value = found.get(statistic)
+    if value is None or statistic == "sd" or "sd" not in found:  # an average has no deviation
+        return number(value, pattern)
+    return f"{number(value, pattern)} ± {number(found['sd'], pattern)}"
 
 
 def best_cells(
-    rows: Sequence[Sequence[MeanScore | None]], first: int
+    rows: Sequence[Sequence[Cell | Marginal | None]], first: int
 ) -> frozenset[tuple[int, int]]:
     """Return the cells to mark: the best mean of each column, numbered from ``first``.
 
     A column with a score of one seed has no mark: it says nothing about another seed.
     """
     marked = set()
-    for column, column_entries in enumerate(zip(*rows, strict=True), first):
-        if not several_seeds(column_entries):
-            continue
-        means = [entry["mean"] if entry else None for entry in column_entries]
+    for place, column in enumerate(zip(*rows, strict=True), first):
+        means = [cell["mean"] if cell else None for cell in column]
         best = best_of([mean for mean in means if mean is not None])
-        marked |= {
-            (row, column) for row, mean in enumerate(means) if mean is not None and mean == best
-        }
+        if best is not None and several_seeds(column):
+            marked |= {(row, place) for row, mean in enumerate(means) if mean == best}
     return frozenset(marked)
 
 
-def holdout_table(comparison: Comparison) -> Table | None:
-    """Build the table of scores on the holdout, the best marked; None for fewer than two groups."""
+def holdout_table(sheet: Sheet) -> Table | None:
+    """Build the table of scores on the holdout, the best marked; None for fewer than two rows."""
     scores = {
-        group["name"]: entries(comparison, holdout)
-        for group in comparison["groups"]
-        if (holdout := group.get("holdout"))
+        row["title"]: line(sheet, holdout)
+        for row in sheet["rows"]
+        if (holdout := row.get("holdout"))
     }
-    rows = [[name, *map(score_cell, row)] for name, row in scores.items()]
-    header = ("group", *columns(comparison))
+    rows = [[title, *map(score_cell, cells)] for title, cells in scores.items()]
+    header = ("group", *titles(sheet))
     return Table(header, rows, best_cells([*scores.values()], 1)) if len(rows) > 1 else None
 
 
-def difference_title(comparison: Comparison) -> str:
-    found = _every_difference(comparison)
+def difference_title(sheet: Sheet) -> str:
+    found = _every_difference(sheet)
     p = "" if found and all(map(rows_only, found)) else ", Holm's p"
-    return f"Difference to {comparison['baseline']}, its 95 % interval{p}"
+    unit = ", in points" if sheet["paper"] else ""
+    return f"Difference to {_baseline(sheet)}{unit}, its 95 % interval{p}"
 
 
-def _every_difference(comparison: Comparison) -> list[Difference]:
-    return [each for row in differences(comparison).values() for each in row if each]
+def _baseline(sheet: Sheet) -> str:
+    if not has_one_baseline(sheet):
+        return "each row's baseline"
+    return next(row["title"] for row in sheet["rows"] if row["name"] == sheet["baseline"])
 
 
-def difference_table(comparison: Comparison) -> Table | None:
-    """Build the table of differences to the baseline; None if nothing can be compared."""
-    rows = [[name, *map(difference_cell, row)] for name, row in differences(comparison).items()]
-    return Table(("group", *columns(comparison)), rows) if rows else None
+def _every_difference(sheet: Sheet) -> list[Difference]:
+    cells = (cell for row in sheet["rows"] for cell in row["cells"].values())
+    return [difference for cell in cells if (difference := cell.get("difference"))]
 
 
-def time_table(comparison: Comparison) -> Table | None:
-    """Build the table of seconds per epoch; None for fewer than two groups."""
-    rows = [
-        [group["name"], f"{time['epoch_seconds']:.1f}", f"x{ratio:.2f}" if ratio else "-"]
-        for group in comparison["groups"]
-        if (time := group.get("training_time"))
-        for ratio in [time["ratio"]]
-    ]
-    header = ("group", "seconds an epoch", f"ratio to {comparison['baseline']}")
-    return Table(header, rows) if len(rows) > 1 else None
+def difference_table(sheet: Sheet) -> Table | None:
+    """Build the table of differences to the baseline, the paper's above ours; None without any.
+
+    Significant ones are marked.
+    """
+    digits = 2 if sheet["paper"] else 3
+
+    def pair(cell: Cell | None, base: Cell | None) -> tuple[str, str, bool]:
+        printed, other = (each.get("printed") if each else None for each in (cell, base))
+        apart = None if printed is None or other is None else printed - other
+        difference = cell.get("difference") if cell else None
+        shown = difference_cell(difference, digits) if difference else "-"
+        return signed(apart, 2), shown, significant(difference)
+
+    return _against_baselines(sheet, pair)
 
 
-def score_cell(entry: MeanScore | None) -> str:
-    """Mean and standard deviation, such as ``0.712 ± 0.004``; ``-`` without a score."""
-    if entry is None or entry["mean"] is None:
-        return "-"
-    return f"{score(entry['mean'])} ± {score(entry['sd'])}"
+def sd_ratio_title(sheet: Sheet) -> str:
+    title = f"Standard deviation, ratio to {_baseline(sheet)}"
+    return f"{title}: ours [95 % F interval over seeds, without correction]"
 
 
-def difference_cell(difference: Difference | None, digits: int = 3) -> str:
-    """Format a difference, such as ``+0.012 [-0.003, +0.027] p 0.123``; ``-`` for None."""
-    return " ".join(difference_parts(difference, digits)) if difference else "-"
+def sd_ratio_table(sheet: Sheet) -> Table | None:
+    """Build the table of each row's standard deviation, divided by that of its baseline."""
+
+    def pair(cell: Cell | None, base: Cell | None) -> tuple[str, str, bool]:
+        above, below = (each.get("printed") if each else None for each in (cell, base))
+        paper = number(above / below, ".2f") if above and below else "-"
+        ratio = cell and base and sd_ratio(cell["values"], base["values"])
+        ours = "{:.2f} [{:.2f}, {:.2f}]".format(*ratio) if ratio else "-"
+        return paper, ours, False
+
+    return _against_baselines(sheet, pair)
 
 
-def difference_parts(difference: Difference, digits: int = 3) -> tuple[str, str, str]:
-    """Return the parts of ``difference_cell``: ``+0.012``, ``[-0.003, +0.027]`` and ``p 0.123``.
+def _against_baselines(
+    sheet: Sheet, pair: Callable[[Cell | None, Cell | None], tuple[str, str, bool]]
+) -> Table | None:
+    """Build a table of what ``pair`` says of a cell and its baseline's: printed, ours, its mark.
 
-    Without a p, as one side has one seed, the last one is ``rows only``.
+    None without a row. A paper's averages have no column.
+    """
+    columns = [name for name, column in sheet["columns"].items() if "over" not in column]
+    head = ("", "") if sheet["paper"] else ("group",)
+    rows: list[list[str]] = []
+    marked: set[tuple[int, int]] = set()
+    for row in sheet["rows"]:
+        base = baseline_of(sheet, row)
+        if base is None:
+            continue
+        pairs = [pair(row["cells"].get(name), base["cells"].get(name)) for name in columns]
+        printed, ours, marks = zip(*pairs, strict=True)
+        title = compared_title(sheet, row)
+        if set(printed) != {"-"}:
+            rows.append([title, "paper", *printed])
+        if set(ours) != {"-"}:
+            marked |= {(len(rows), len(head) + place) for place, mark in enumerate(marks) if mark}
+            rows.append([title, *(["ours"] if sheet["paper"] else []), *ours])
+    header = (*head, *(sheet["columns"][name]["title"] for name in columns))
+    return Table(header, rows, frozenset(marked)) if rows else None
+
+
+def difference_cell(difference: Difference, digits: int = 3) -> str:
+    """Format a difference, such as ``+0.012 [-0.003, +0.027] p 0.123``.
+
+    Without a p, as one side has one seed, it ends with ``rows only``.
     """
     bounds = interval(difference["low"], difference["high"], digits)
     p = "rows only" if rows_only(difference) else p_value(difference["p_holm"])
-    return signed(difference["value"], digits), bounds, p
+    return f"{signed(difference['value'], digits)} {bounds} {p}"
 
 
-def gain_table(comparison: Comparison) -> Table | None:
-    """Build the table of relative gains in percent; None without single-task groups."""
+def training_tables(sheet: Sheet) -> dict[str, Table]:
+    """Return tables of how much each row was trained, where rows differ in it, and how long.
+
+    The rows of a comparison have one training each, so there is one table with a column per fact.
+    In a paper's table each task has its own: there is a table per fact, with a column per task.
+    """
+    places = _places(sheet)
+    columns: dict[str, list[list[str]]] = {}  # by fact: a line of cells per row
+    for key, title in (AMOUNTS | SECONDS).items():
+        values = [[_fact(row, name, key) for name in places] for row in sheet["rows"]]
+        by_place = list(zip(*values, strict=True))
+        if key in SECONDS and _timed(sheet, key):
+            columns[f"{title} (ratio to {_baseline(sheet)})"] = [
+                [_seconds(sheet, row, name, key) for name in places] for row in sheet["rows"]
+            ]
+        elif key in AMOUNTS and any(differ([*filter(None, each)]) for each in by_place):
+            columns[title] = [[number(count, ",") for count in of_row] for of_row in values]
+    rows = [compared_title(sheet, row) for row in sheet["rows"]]
+    if not sheet["paper"]:
+        cells = [[title, *(of[i][0] for of in columns.values())] for i, title in enumerate(rows)]
+        return {TRAINING_TITLE: Table(("group", *columns), cells)} if columns else {}
+    tables = {}
+    for title, of_fact in columns.items():
+        cells = [[row, *of] for row, of in zip(rows, of_fact, strict=True) if set(of) != {"-"}]
+        tables[title[0].upper() + title[1:]] = Table(("", *places.values()), cells)
+    return tables
+
+
+def _places(sheet: Sheet) -> dict[str, str]:
+    """Return the names of the columns whose trainings are listed, with their heads.
+
+    These are the first column of each task and its ``cells``, or any column of a comparison.
+    """
+    if not sheet["paper"]:
+        return {next(iter(sheet["columns"])): ""}
+    heads: dict[str, str] = {}
+    for name, column in sheet["columns"].items():
+        head = " ".join(filter(None, (column.get("task"), column.get("cells"))))
+        if "over" not in column and head not in heads.values():
+            heads[name] = head
+    return heads
+
+
+def _timed(sheet: Sheet, key: str) -> bool:
+    """Return True if there are times to show: in a comparison, of several rows."""
+    timed = [row for row in sheet["rows"] if any(_fact(row, name, key) for name in _places(sheet))]
+    return len(timed) > (0 if sheet["paper"] else 1)
+
+
+def _fact(row: Row, column: str, key: str) -> Any:
+    found: Any = facts(row, column)
+    return found.get(key)
+
+
+def _seconds(sheet: Sheet, row: Row, column: str, key: str) -> str:
+    base, seconds = baseline_of(sheet, row), _fact(row, column, key)
+    other = _fact(base, column, key) if base else None
+    ratio = f" (x{seconds / other:.2f})" if seconds and other else ""
+    return "-" if seconds is None else f"{seconds:.2f}{ratio}"
+
+
+def gain_table(sheet: Sheet) -> Table | None:
+    """Build the table of relative gains in percent; None without single-task rows."""
     rows = []
-    for name, gain in comparison["transfer"].get("gains", {}).items():
-        values = [*map(gain["tasks"].get, comparison["tasks"]), gain["delta_m"]]
+    for name, gain in sheet.get("transfer", {}).get("gains", {}).items():
+        values = [*map(gain["tasks"].get, tasks(sheet)), gain["delta_m"]]
         rows.append([name, *(signed(value, digits=1) for value in values)])
-    return Table(("group", *comparison["tasks"], "Δm"), rows) if rows else None
+    return Table(("group", *tasks(sheet), "Δm"), rows) if rows else None
 
 
-def matrix_table(comparison: Comparison) -> Table | None:
+def matrix_table(sheet: Sheet) -> Table | None:
     """Build the table of how adding one task changes another's score; None without pairs."""
-    matrix = comparison["transfer"].get("matrix", {})
-    tasks = [task for task in comparison["tasks"] if task in matrix]
+    matrix = sheet.get("transfer", {}).get("matrix", {})
+    shown = [task for task in tasks(sheet) if task in matrix]
     rows = [
-        [added, *(signed(pair["change"] if pair else None) for pair in map(of_added.get, tasks))]
-        for added, of_added in ((task, matrix[task]) for task in tasks)
+        [added, *(signed(matrix[added].get(task, {}).get("change")) for task in shown)]
+        for added in shown
     ]
-    return Table(("added task", *tasks), rows) if rows else None
+    return Table(("added task", *shown), rows) if rows else None
 
 
-def _all_notes(comparison: Comparison) -> list[str]:
-    verdicts = comparison.get("verdicts", [])
-    return [*verdicts, *explanations(comparison), *comparison["notes"]]
-
-
-def explanations(comparison: Comparison) -> list[str]:
+def explanations(sheet: Sheet) -> list[str]:
     """Explain what the numbers are, how they were computed, and their limits."""
-    groups, singles = comparison["groups"], comparison["transfer"].get("singles")
-    lines = ["Dev scores: mean ± standard deviation over seeds."]
-    if score_table(comparison).marked:
+    rows, paper, singles = sheet["rows"], sheet["paper"], sheet.get("transfer", {}).get("singles")
+    lines = [f"Dev scores: {SHOWN[sheet['statistic']]}."]
+    if score_table(sheet).marked:
         lines[0] += (
             " The best mean of a column is marked; that alone does not make it better than the "
             "next."
         )
-    single = [group["name"] for group in groups if len(group["seeds"]) == 1]
-    if single:
-        who = "every group" if len(single) == len(groups) else ", ".join(single)
-        lines.append(f"{ONE_SEED.capitalize()}; its deviation is unknown (-): {who}.")
-    found = _every_difference(comparison)
+    if paper is not None:
+        lines += setting_notes(sheet)
+        lines += [f"Paper: {paper['source']}."] if paper.get("source") else []
+    else:
+        single = [row["name"] for row in rows if len(row["seeds"]) == 1]
+        who = "every group" if len(single) == len(rows) else ", ".join(single)
+        if single:
+            lines.append(f"{ONE_SEED.capitalize()}; its deviation is unknown (-): {who}.")
+    found = [] if sheet["statistic"] == "sd" else _every_difference(sheet)
     if found:
         lines.append(
-            f"Differences to {comparison['baseline']}: paired bootstrap over dev rows and seeds, "
-            f"{comparison['resamples']:,} resamples, 95 % percentile interval."
+            f"Differences to {_baseline(sheet)} are of means: paired bootstrap over dev rows and "
+            f"seeds, {sheet['resamples']:,} resamples, 95 % percentile interval. Significant ones "
+            "are marked."
         )
     if any(map(rows_only, found)):
         lines.append("Rows only: an interval of the dev rows alone, as a side has one seed; no p.")
     if not all(map(rows_only, found)):
+        each = "" if has_one_baseline(sheet) else " with one baseline"
         lines += [
-            "p is two-sided, after Holm's correction over the column's comparisons; groups with "
-            "the same predictions are one.",
+            f"p is two-sided, after Holm's correction over the column's comparisons{each}; groups "
+            "with the same predictions are one.",
             "Few seeds are a coarse measure: the true standard deviation may be half or six times "
-            "that of three seeds, and half or thirty times that of two. With several seeds the "
-            "test is careful, but where they differ several times more than the rows' noise, its "
-            "intervals are too narrow and p too small.",
+            "that of three. Where seeds differ several times more than the rows' noise, intervals "
+            "are too narrow and p too small.",
         ]
-    if time_table(comparison):
+    lines += [
+        f"{column['title']}: {', '.join(column['over']) or 'no column that every row has'}; the "
+        "paper's over the same ones."
+        for column in sheet["columns"].values()
+        if "over" in column
+    ]
+    if _timed(sheet, "epoch_seconds"):
         lines.append(
-            "Training times exclude evaluation and start-up; the load of the machine was not "
-            "controlled."
+            "Training times are medians over seeds, without evaluation and start-up; the load of "
+            "the machine was not controlled."
         )
     if singles:
         alone = ", ".join(f"{name} ({task})" for task, name in singles.items())
@@ -282,249 +408,3 @@ def explanations(comparison: Comparison) -> list[str]:
             f"(Maninis et al. 2019); alone: {alone}. No interval is given for it."
         )
     return lines
-
-
-CSV_PARTS = ("mean", "median", "sd", "printed")
-DIFFERENCE_PARTS = ("value", "low", "high", "p", "p_holm")
-PAPER_TIMES = ("epoch_seconds", "dev_seconds")
-TimeKey = Literal["epoch_seconds", "dev_seconds"]
-AmountKey = Literal["updates", "trained_rows"]
-CellKey = Literal["values", "printed", "difference"] | TimeKey | AmountKey
-STATISTICS = {
-    "mean": "mean ± standard deviation over seeds",
-    "median": "median ± standard deviation over seeds",
-    "sd": "standard deviation over seeds",
-}
-
-
-def paper_text(table: PaperTable) -> str:
-    """Write the tables for the terminal."""
-    return text_page(_tables(table), _notes(table))
-
-
-def paper_markdown(table: PaperTable) -> str:
-    """Write the tables with their notes below."""
-    return tables_page(table["title"], _tables(table), _notes(table))
-
-
-def paper_latex(table: PaperTable) -> str:
-    """Write one float with the tables one above the other, none wider than the page."""
-    caption = [table["title"] + ".", *_notes(table)]
-    return latex_float(_tables(table, narrow=True), caption, fit=True)
-
-
-def _turned(table: Table) -> Table:
-    """Transpose a table; the first two cells of a row become the header of its column."""
-    head = ("", *(f"{name}, {whose}" for name, whose, *_ in table.rows))
-    columns = zip(table.header, *table.rows, strict=True)
-    return Table(head, [*columns][2:])
-
-
-def paper_csv(table: PaperTable) -> str:
-    """Write a line per row and column, then per average: full precision, percent and seconds."""
-    differences = [f"diff_{part}" for part in DIFFERENCE_PARTS]
-    header = [
-        "row",
-        "column",
-        "task",
-        "metric",
-        "seeds",
-        *CSV_PARTS,
-        *differences,
-        *PAPER_TIMES,
-    ]
-    rows: list[list[object]] = []
-    for row in table["rows"]:
-        for column, cell in zip(table["columns"], row["cells"], strict=True):
-            if cell is None:
-                continue
-            difference: Mapping[str, object] = cell.get("difference") or {}
-            line = [row["name"], column["title"], column["task"], column["metric"]]
-            numbers = [len(cell["values"]), *(cell.get(part) for part in CSV_PARTS)]
-            numbers += [difference.get(part) for part in DIFFERENCE_PARTS]
-            rows.append([*line, *numbers, *(cell.get(part) for part in PAPER_TIMES)])
-        for average in table["averages"]:
-            averages = {
-                table["statistic"]: average["values"].get(row["name"]),
-                "printed": average["printed"].get(row["name"]),
-            }
-            line = [row["name"], average["title"], "", "", ""]
-            empty = [""] * len([*differences, *PAPER_TIMES])
-            rows.append([*line, *map(averages.get, CSV_PARTS), *empty])
-    return Table(header, rows).csv()
-
-
-def _tables(table: PaperTable, narrow: bool = False) -> Iterator[tuple[str, Table]]:
-    """Yield the title and the content of each table that is not empty.
-
-    ``narrow`` transposes the differences if they have more columns than rows.
-    """
-    baseline = table["baseline_title"] if has_one_baseline(table) else "each row's baseline"
-    yield f"{table['title']}, in percent", _scores(table)
-    if table["statistic"] != "sd" and (differences := _differences(table)):
-        title = f"Difference to {baseline}, in points"
-        wide = len(differences.header) - 2 > len(differences.rows)
-        yield (
-            f"{title}: ours [95 % interval] Holm's p",
-            _turned(differences) if narrow and wide else differences,
-        )
-    if table["statistic"] == "sd" and (ratios := _sd_ratios(table)):
-        title = f"Standard deviation, ratio to {baseline}"
-        yield f"{title}: ours [95 % F interval over seeds, without correction]", ratios
-    amounts: dict[AmountKey, str] = {"updates": "Updates", "trained_rows": "Trained rows"}
-    for amount, title in amounts.items():
-        if counts := _amounts(table, amount):
-            yield f"{title}, the mean over seeds", counts
-    titles: dict[TimeKey, str] = {
-        "epoch_seconds": "Seconds of an epoch's training steps",
-        "dev_seconds": "Seconds to score dev once",
-    }
-    for key, title in titles.items():
-        if times := _times(table, key):
-            yield f"{title} (ratio to {baseline})", times
-
-
-def _scores(table: PaperTable) -> Table:
-    """List the paper's values and ours for each row."""
-    shown = _spread if table["statistic"] == "sd" else _percent
-    rows = []
-    for row in table["rows"]:
-        printed = _cells(row, "printed")
-        if any(value is not None for value in printed):
-            averages = [average["printed"].get(row["name"]) for average in table["averages"]]
-            rows.append([row["title"], "paper", *map(shown, [*printed, *averages])])
-        if any(_cells(row, "values")):
-            averages = [average["values"].get(row["name"]) for average in table["averages"]]
-            ours = [_ours(cell, table["statistic"]) for cell in row["cells"]]
-            rows.append([row["title"], "ours", *ours, *map(shown, averages)])
-    titles = [column["title"] for column in table["columns"]]
-    return Table(("", "", *titles, *(average["title"] for average in table["averages"])), rows)
-
-
-def _ours(cell: PaperCell | None, statistic: str) -> str:
-    if cell is None or not cell["values"]:
-        return "-"
-    if statistic == "sd":
-        return _spread(cell["shown"])
-    return f"{_percent(cell['shown'])} ± {_percent(cell['sd'])}"
-
-
-def _percent(value: float | None) -> str:
-    return number(value, ".2f")
-
-
-def _spread(value: float | None) -> str:
-    """Three significant digits: MaxPoolBERT's Table 3 has 6.34 and .0746."""
-    return number(value, ".3g")
-
-
-def _differences(table: PaperTable) -> Table | None:
-    """List the difference of each row to its baseline, paper and ours."""
-
-    def cells(row: PaperRow, base: PaperRow) -> tuple[list[str], list[str]]:
-        pairs = zip(_cells(row, "printed"), _cells(base, "printed"), strict=True)
-        printed = [None if None in pair else pair[0] - pair[1] for pair in pairs]
-        ours = [difference_cell(each, digits=2) for each in _cells(row, "difference")]
-        return [signed(value, 2) for value in printed], ours
-
-    return _against_baselines(table, cells)
-
-
-def _sd_ratios(table: PaperTable) -> Table | None:
-    """List the ratio of each row's standard deviation to that of its baseline, paper and ours."""
-
-    def cells(row: PaperRow, base: PaperRow) -> tuple[list[str], list[str]]:
-        paper, ours = [], []
-        for cell, other in zip(row["cells"], base["cells"], strict=True):
-            above, below = (each and each["printed"] for each in (cell, other))
-            paper.append(number(above / below, ".2f") if above and below else "-")
-            ratio = cell and other and sd_ratio(cell["values"], other["values"])
-            ours.append(f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "-")
-        return paper, ours
-
-    return _against_baselines(table, cells)
-
-
-def _against_baselines(
-    table: PaperTable, cells: Callable[[PaperRow, PaperRow], tuple[list[str], list[str]]]
-) -> Table | None:
-    """Build a table of what ``cells`` says of a row and its baseline; None without a row."""
-    rows = [
-        [compared_title(table, row), whose, *shown]
-        for row in table["rows"]
-        if (base := baseline_of(table, row)) is not None
-        for whose, shown in zip(("paper", "ours"), cells(row, base), strict=True)
-        if set(shown) != {"-"}
-    ]
-    titles = [column["title"] for column in table["columns"]]
-    return Table(("", "", *titles), rows) if rows else None
-
-
-def _cells(row: PaperRow, key: CellKey) -> list[Any]:
-    """Return one value of each cell of a row; None where it is missing."""
-    return [None if cell is None else cell.get(key) for cell in row["cells"]]
-
-
-def _places(table: PaperTable) -> dict[str, int]:
-    """Return the place of each task's first column, by its name and its ``cells``."""
-    places: dict[str, int] = {}
-    for place, column in enumerate(table["columns"]):
-        cells = column.get("cells")
-        places.setdefault(f"{column['task']} {cells}" if cells else column["task"], place)
-    return places
-
-
-def _amounts(table: PaperTable, key: AmountKey) -> Table | None:
-    """List how much each row was trained, if some rows of a column differ by over a percent."""
-    places = _places(table)
-    lines = [[_cells(row, key)[at] for at in places.values()] for row in table["rows"]]
-    columns = zip(*lines, strict=True)
-    if not any(differ([count for count in column if count]) for column in columns):
-        return None
-    rows = [
-        [row["title"], *("-" if count is None else f"{count:,}" for count in line)]
-        for row, line in zip(table["rows"], lines, strict=True)
-        if any(line)
-    ]
-    return Table(("", *places), rows)
-
-
-def _times(table: PaperTable, key: TimeKey) -> Table | None:
-    """List the median seconds over seeds, in a column per task (and its ``cells``)."""
-    places = _places(table)
-    rows = []
-    for row in table["rows"]:
-        base, line = baseline_of(table, row), []
-        for place in places.values():
-            seconds, other = (_cells(each, key)[place] if each else None for each in (row, base))
-            ratio = f" (x{seconds / other:.2f})" if seconds and other else ""
-            line.append("-" if seconds is None else f"{seconds:.2f}{ratio}")
-        if set(line) != {"-"}:
-            rows.append([compared_title(table, row), *line])
-    return Table(("", *places), rows) if rows else None
-
-
-def _notes(table: PaperTable) -> list[str]:
-    """Say what the differences show, what the numbers are and how they were computed."""
-    lines = [
-        *table.get("verdicts", []),
-        f"Ours: {STATISTICS[table['statistic']]}, dev scores.",
-        *setting_notes(table),
-    ]
-    if table["source"]:
-        lines.append(f"Paper: {table['source']}.")
-    deviations = table["statistic"] == "sd"
-    if not deviations and any(any(_cells(row, "difference")) for row in table["rows"]):
-        each = "" if has_one_baseline(table) else " with one baseline"
-        lines.append(
-            "Differences are of means: paired bootstrap over dev rows and seeds, "
-            f"{table['resamples']:,} resamples, 95 % percentile interval; p is two-sided, after "
-            f"Holm's correction over the column's comparisons{each}. Rows only: a side has one "
-            "seed, so there is no p."
-        )
-    for average in table["averages"]:
-        columns = ", ".join(average["columns"]) or "no column that every row has"
-        lines.append(f"{average['title']}: {columns}; the paper's over the same ones.")
-    if any(any(_cells(row, "epoch_seconds")) for row in table["rows"]):
-        lines.append("Times: median over seeds, on whatever machine and load the runs had.")
-    return [*lines, *table["notes"]]

@@ -18,7 +18,6 @@ import math
 import statistics
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,14 +28,7 @@ from multitask.reporting.read_runs import (
     load_split,
     resampled_metric,
 )
-from multitask.reporting.sheet import (
-    Columns,
-    Difference,
-    Scores,
-    best_of,
-)
-from multitask.store.run_directory import RunDirectory
-from multitask.store.saved import RunReport
+from multitask.reporting.sheet import MEAN, Cell, Cells, Difference, best_of
 from multitask.tasks.base import Array
 from multitask.tasks.bootstrap import percentiles
 from multitask.tasks.metrics import joint_tasks
@@ -98,24 +90,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-class Ratio(NamedTuple):
-    """A ratio of standard deviations and its interval.
-
-    Attributes:
-        value: the ratio.
-        low: lower end of the interval.
-        high: upper end of the interval.
-    """
-
-    value: float
-    low: float
-    high: float
-
-
 def sd_ratio(
     values: Sequence[float | None], baseline: Sequence[float | None], confidence: float = 0.95
-) -> Ratio | None:
-    """Return sd(values) / sd(baseline) with the interval of the F distribution.
+) -> tuple[float, float, float] | None:
+    """Return sd(values) / sd(baseline) and both ends of its interval of the F distribution.
 
     It holds for independent seeds with normally distributed scores. Three seeds each give a factor
     of 6.2 either way, five 3.1. None with fewer than two seeds, an undefined score, or a standard
@@ -135,14 +113,14 @@ def sd_ratio(
     tail = (1 - confidence) / 2
     low, high = (f.ppf(share, freedom, baseline_freedom) ** 0.5 for share in (tail, 1 - tail))
     ratio = ours / theirs
-    return Ratio(ratio, ratio / float(high), ratio / float(low))
+    return ratio, ratio / float(high), ratio / float(low)
 
 
-def held_out(runs: Sequence[tuple[Path, RunReport]], counted: Collection[str]) -> Columns | None:
-    """Return a group's ``tasks.NAME`` and ``overall``, each with ``mean`` and ``sd`` over seeds.
+def held_out(runs: Sequence[tuple[Path, RunReport]], counted: Collection[str]) -> Cells | None:
+    """Return a row's cells on the held-out rows: the values per seed, their mean and deviation.
 
-    Scores come from ``predictions/TASK.holdout.jsonl``, which the selected weights predicted.
-    ``overall`` is the mean over the tasks in ``counted``; None if the group lacks one of them.
+    Scores come from ``predictions/TASK.holdout.jsonl``, which the selected weights predicted. The
+    mean is over the tasks in ``counted``; it is absent if the row lacks one of them.
 
     Returns None if a run has no holdout. Raises UserError if a file is damaged.
     """
@@ -153,16 +131,11 @@ def held_out(runs: Sequence[tuple[Path, RunReport]], counted: Collection[str]) -
                 score = load_split(run, task, "holdout", entry).value()
                 values.setdefault(task, []).append(score)
     complete = {task: scores for task, scores in values.items() if len(scores) == len(runs)}
-    if not complete:
-        return None
-    overall = None
+    cells = {task: over_seeds(scores) for task, scores in complete.items()}
     if counted and set(counted) <= set(complete):
         by_seed = zip(*(complete[task] for task in counted), strict=True)
-        overall = over_seeds([statistics.fmean(scores) for scores in by_seed])
-    return {
-        "tasks": {task: over_seeds(scores) for task, scores in complete.items()},
-        "overall": overall,
-    }
+        cells[MEAN] = over_seeds([statistics.fmean(scores) for scores in by_seed])
+    return cells or None
 
 
 def holdout_scores(run: Path, objectives: Sequence[str] = ()) -> list[float]:
@@ -177,18 +150,15 @@ def holdout_scores(run: Path, objectives: Sequence[str] = ()) -> list[float]:
         for name, entry in report.tasks.items()
         if not entry.evaluate_only
     }
-    scores = held_out([(run, report)], joint_tasks(trained))
-    columns: list[Scores | None] = [None]
-    if scores:
-        columns = [scores["tasks"].get(name) for name in objectives] or [scores["overall"]]
-    if not all(columns):
+    cells = held_out([(run, report)], joint_tasks(trained)) or {}
+    wanted = objectives or [MEAN]
+    if not set(wanted) <= set(cells):
         raise UserError(f"{run}: no scores on held-out rows: set `training.holdout`, such as 0.1")
-    means = [column["mean"] for column in columns if column]
-    return [math.nan if mean is None else mean for mean in means]
+    return [cells[name]["mean"] for name in wanted]
 
 
-def over_seeds(values: list[float]) -> Scores:
-    """Return the scores of a group's seeds, their mean and standard deviation; NaN if undefined."""
+def over_seeds(values: list[float]) -> Cell:
+    """Return the scores of a row's seeds, their mean and standard deviation; NaN if undefined."""
     mean = statistics.fmean(values)
     several = len(values) > 1 and math.isfinite(mean)
     return {"values": values, "mean": mean, "sd": statistics.stdev(values) if several else math.nan}
@@ -201,7 +171,7 @@ Runs = list[tuple[Path, RunReport]]  # the runs of a group with their report.jso
 
 
 def task_column(
-    task: str, sets: list[list[ScoredRows]], reports: list[Runs], resamples: int
+    task: str, sets: list[list[ScoredRows]], reports: Sequence[Runs], resamples: int
 ) -> Column:
     """Return each group's reported score per seed, and its resampled means over seeds."""
     every = [run for scored in sets for run in scored]
@@ -235,14 +205,20 @@ def mean_column(columns: list[Column]) -> Column:
     return overall
 
 
-def scored_groups(column: Column, baselines: Sequence[int | None]) -> list[Scores | None]:
-    """Return each group's entry of one column; NaN for an undefined score.
+def scored_groups(column: Column, baselines: Sequence[int | None]) -> list[Cell | None]:
+    """Return each group's cell of one column; NaN for an undefined score.
 
     ``baselines`` are the places of the groups that they are compared with. A difference has a p
     only if both groups have several seeds: one seed says nothing about another (docs/comparing.md
     measures how often its p would be wrong). Holm's correction is over those with one baseline.
     """
-    entries = [None if entry is None else _summary(*entry) for entry in column]
+    entries: list[Cell | None] = []
+    for entry in column:
+        cell = over_seeds(entry[0]) if entry else None
+        if cell and entry:
+            known = math.isfinite(cell["mean"])
+            cell["low"], cell["high"] = percentiles(entry[1]) if known else (math.nan, math.nan)
+        entries.append(cell)
     best = best_of([e["mean"] for e in entries if e and math.isfinite(e["mean"])])
     compared: dict[int, list[tuple[Difference, Array]]] = {}
     for each, entry, at in zip(entries, column, baselines, strict=True):
@@ -266,10 +242,3 @@ def scored_groups(column: Column, baselines: Sequence[int | None]) -> list[Score
         for (difference, _), p in zip(pairs, ps, strict=True):
             difference["p_holm"] = p
     return entries
-
-
-def _summary(scores: list[float], samples: Array) -> Scores:
-    """Return mean, standard deviation and interval of a group's score; NaN if one seed has NaN."""
-    summary = over_seeds(scores)
-    low, high = percentiles(samples) if math.isfinite(summary["mean"]) else (math.nan, math.nan)
-    return {**summary, "low": low, "high": high}

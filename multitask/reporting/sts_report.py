@@ -6,7 +6,7 @@ docs/sts.md describes the keys. An undefined score is NaN, and null in the files
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 from pydantic import Field
@@ -21,10 +21,7 @@ from multitask.utils.errors import UserError, no_file
 class Correlations(TypedDict):
     spearman: float
     pearson: float
-
-
-class SubsetScores(Correlations):
-    pairs: int
+    pairs: NotRequired[int]  # of a subset
 
 
 class StsScores(TypedDict):
@@ -34,10 +31,10 @@ class StsScores(TypedDict):
     all: Correlations
     mean: Correlations
     wmean: Correlations
-    subsets: dict[str, SubsetScores]
+    subsets: dict[str, Correlations]
 
 
-class SuiteScores(TypedDict):
+class SuiteEntry(TypedDict):
     """Counts and scores of a suite; ``clean`` without the pairs in the run's training rows."""
 
     pairs: int
@@ -46,13 +43,8 @@ class SuiteScores(TypedDict):
     files: dict[str, str]
     scores: StsScores
     clean: StsScores | None
-
-
-class SuiteEntry(SuiteScores):
-    """The entry of a suite, with the pairs that selected the weights, and the vectors' space."""
-
-    selecting: int
-    space: dict[str, float]
+    selecting: NotRequired[int]  # pairs that selected the weights
+    space: NotRequired[dict[str, float]]  # of the vectors
 
 
 class VectorFacts(TypedDict):
@@ -201,35 +193,37 @@ def _table(entries: Entries) -> Table:
     def row(title: str, show: Callable[[SuiteEntry], str], last: str = "") -> list[str]:
         return [title, *(show(entries[name]) if name in entries else "-" for name in NAMES), last]
 
-    def correlation(
-        which: Which, how: Literal["all", "mean", "wmean"]
-    ) -> Callable[[SuiteEntry], str]:
-        return lambda entry: percent(headline(entry)[how][which])
-
-    def space(name: str) -> Callable[[SuiteEntry], str]:
-        return lambda entry: number(entry["space"][name], "z.3f")
-
     rows = [
-        row("Spearman, all", correlation("spearman", "all"), percent(average(entries))),
-        row("Pearson, all", correlation("pearson", "all"), percent(average(entries, "pearson"))),
-        row("Spearman, mean", correlation("spearman", "mean")),
-        row("Spearman, wmean", correlation("spearman", "wmean")),
-        row("pairs", lambda entry: f"{headline(entry)['pairs']:,}"),
+        row("Spearman, all", lambda of: _first(of, "all"), percent(average(entries))),
+        row(
+            "Pearson, all",
+            lambda of: percent(headline(of)["all"]["pearson"]),
+            percent(average(entries, "pearson")),
+        ),
+        row("Spearman, mean", lambda of: _first(of, "mean")),
+        row("Spearman, wmean", lambda of: _first(of, "wmean")),
+        row("pairs", lambda of: f"{headline(of)['pairs']:,}"),
     ]
     if any(entry["in_training"] is not None for entry in entries.values()):
-        rows.append(row("pairs seen in training", lambda entry: f"{entry['in_training']:,}"))
+        rows.append(row("pairs seen in training", lambda of: f"{of['in_training']:,}"))
     if any(entry["clean"] for entry in entries.values()):
         title = "Spearman, all, seen pairs included"
-        rows.append(row(title, lambda entry: percent(entry["scores"]["all"]["spearman"])))
-    rows += [row(title, space(name)) for name, title in SPACE.items()]
+        rows.append(row(title, lambda of: percent(of["scores"]["all"]["spearman"])))
+    for key, title in SPACE.items():
+        cells = (number(entries[n]["space"][key], "z.3f") if n in entries else "-" for n in NAMES)
+        rows.append([title, *cells, ""])
     return Table(["", *NAMES, "Avg"], rows)
+
+
+def _first(entry: SuiteEntry, how: Literal["all", "mean", "wmean"]) -> str:
+    return percent(headline(entry)[how]["spearman"])
 
 
 def _subsets(entries: Entries) -> Table:
     rows = []
     for suite, entry in entries.items():
         for subset, every in entry["scores"]["subsets"].items():
-            nothing: SubsetScores = {"pairs": 0, "spearman": math.nan, "pearson": math.nan}
+            nothing: Correlations = {"pairs": 0, "spearman": math.nan, "pearson": math.nan}
             counted = headline(entry)["subsets"].get(subset, nothing)
             scores = [percent(counted["spearman"]), percent(counted["pearson"])]
             seen = None if entry["in_training"] is None else every["pairs"] - counted["pairs"]

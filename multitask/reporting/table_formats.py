@@ -171,18 +171,15 @@ def text_page(tables: Iterable[tuple[str, Table]], notes: Iterable[str]) -> str:
     return "\n\n".join([*parts, "\n".join(notes)])
 
 
-def latex_float(
-    tables: Iterable[tuple[str, Table]], caption: Iterable[str], fit: bool = False
-) -> str:
-    """Write one LaTeX float with the tables one above the other (needs the package booktabs).
+def latex_float(tables: Iterable[tuple[str, Table]], caption: Iterable[str]) -> str:
+    """Write one LaTeX float with the tables one above the other, none wider than the page.
 
-    ``fit`` scales tables down that are wider than the page (needs adjustbox too).
+    It needs the packages booktabs and adjustbox.
     """
-    packages = "booktabs,adjustbox" if fit else "booktabs"
-    parts = [rf"% \usepackage{{{packages}}}", r"\begin{table*}[t]", r"\centering", r"\small"]
+    parts = [r"% \usepackage{booktabs,adjustbox}", r"\begin{table*}[t]", r"\centering", r"\small"]
     for title, table in tables:
         parts += [rf"\par\medskip {latex(title)}\par\smallskip"] if title else []
-        box = [r"\begin{adjustbox}{max width=\textwidth}", r"\end{adjustbox}"] if fit else []
-        parts += [*box[:1], table.latex(), *box[1:]]
+        box = r"\begin{adjustbox}{max width=\textwidth}"
+        parts += [box, table.latex(), r"\end{adjustbox}"]
     text = " ".join(map(latex, caption))
     return "\n".join([*parts, rf"\caption{{{text}}}", r"\end{table*}"]) + "\n"

@@ -1,31 +1,36 @@
-"""In a directory that the user names, a command replaces only the files that it has written."""
+"""One rule for directories that the user names: empty, or with results of an earlier command."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
-from multitask.store.files import read_json
+from multitask.store.files import entries, read_json
 from multitask.utils.errors import UserError
 
+# what commands write first in their directory; each has a key `format`
+MARKERS = ("comparison.json", "paper.json", "ensemble.json", "sts.json", "search.json")
+# what begins a sweep
+SWEEPS = ("grid.yaml", "search.yaml")
 
-def check_replaced(facts: Path, keys: Iterable[str], names: Iterable[str]) -> None:
-    """Raise UserError if a command would replace a file that it has not written.
 
-    Args:
-        facts: the JSON file that the command writes first.
-        keys: keys that this file has; then the other files are the command's, too.
-        names: the other files, in the same directory.
+def check_output(directory: Path, *markers: str) -> None:
+    """Raise UserError unless a directory is empty, or an earlier command has written to it.
+
+    ``markers``: the files of which one must be there; default: any of ours.
     """
-    if has_keys(facts, keys):
+    if not directory.exists():
         return
-    for file in (facts, *(facts.with_name(name) for name in names)):
-        if file.exists() and not file.is_symlink():  # of a link, the link alone is replaced
-            raise UserError(f"{file} was not written by this command: choose another --output")
+    if not directory.is_dir():
+        raise UserError(f"{directory} is a file: choose another --output DIR")
+    if entries(directory) and not any(is_ours(directory / n) for n in markers or MARKERS + SWEEPS):
+        what = " or ".join(markers) or "result of this program"
+        raise UserError(f"{directory} is not empty and has no {what}: choose another --output DIR")
 
 
-def has_keys(file: Path, keys: Iterable[str]) -> bool:
-    """Return True for a JSON file with an object that has all ``keys``."""
+def is_ours(file: Path) -> bool:
+    """Return True for a file that marks a directory as one of ours."""
+    if file.suffix != ".json":
+        return file.is_file()
     try:
         value = read_json(file)
     except (OSError, ValueError, UserError):
         return False
-    return isinstance(value, dict) and set(keys) <= value.keys()
+    return isinstance(value, dict) and "format" in value

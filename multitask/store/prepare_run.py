@@ -142,14 +142,6 @@ def flat(values: object, path: str = "") -> dict[str, object]:
     return {path: values}
 
 
-def check_no_run(directory: Path) -> None:
-    """Raise UserError if an output directory is a file or holds a run."""
-    if directory.is_file():
-        raise UserError(f"{directory} is a file: choose another --output DIR")
-    if RunDirectory(directory).config.exists():
-        raise UserError(f"{directory} holds a run: choose another --output DIR")
-
-
 def check_encoder(source: str, task: str | None, overrides: Sequence[str]) -> None:
     """Raise UserError if ``source`` is not an encoder, or an option is given that needs a run.
 

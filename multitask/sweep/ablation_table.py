@@ -4,27 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from multitask.reporting.sheet import Axis, check_comparison, compared_rows
+from multitask.reporting.sheet import Axis
 from multitask.sweep.grid import TASKS, Grid
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, finished_cells
 from multitask.utils.errors import UserError
 
 Runs = Sequence[Run]
 Failures = Sequence[Failure]
-
-
-def check_tables(grid: Grid, output: Path) -> None:
-    """Raise UserError if the comparisons would replace files of another program or another grid."""
-    for label in dict.fromkeys(cell.task for cell in grid.cells):
-        directory = SweepDirectory(output).comparison(label)
-        check_comparison(directory)
-        rows = {cell.row for cell in grid.cells if cell.task == label}
-        compared = compared_rows(directory)
-        if compared and rows.isdisjoint(compared):
-            raise UserError(
-                f"{directory} has a table of other rows, such as {compared[0]}, and none of this "
-                "grid: choose another --output DIR"
-            )
 
 
 def write_table(grid: Grid, runs: Runs, output: Path, failed: Failures) -> list[Path]:
@@ -50,7 +36,7 @@ def _compare(grid: Grid, runs: Runs, output: Path, failed: Failures) -> list[Pat
     from multitask.reporting.compare import compare
     from multitask.reporting.read_runs import Group
     from multitask.reporting.sheet_tables import terminal_page
-    from multitask.reporting.write_sheet import write_comparison
+    from multitask.reporting.write_sheet import write_sheet
 
     finished = finished_cells(grid, runs)
     if not any(finished[cell.name] for cell in grid.cells if cell.row == grid.baseline):
@@ -61,28 +47,28 @@ def _compare(grid: Grid, runs: Runs, output: Path, failed: Failures) -> list[Pat
         for axis in grid.axes
         if axis.key != TASKS
     ]
-    keys = [axis["key"] for axis in axes]
     groups = [
-        Group(cell.row, finished[cell.name], {key: cell.point[key] for key in keys})
+        Group(cell.row, finished[cell.name], {a["key"]: cell.point[a["key"]] for a in axes})
         for cell in grid.cells
         if finished[cell.name]
     ]
     try:
-        comparison = compare(groups, grid.baseline, axes=axes, margin=grid.margin)
+        sheet = compare(groups, grid.baseline, axes=axes, margin=grid.margin)
     except UserError as error:
         before = output / "table.md"
         stale = f"; {before} is of an earlier start" if before.is_file() else ""
         raise UserError(f"{error}{stale}") from error
-    comparison["failed"] = []
-    for failure in failed:
-        run, reason = failure.run, failure.reason
-        comparison["failed"].append({"cell": run.cell, "seed": run.seed, "error": reason})
-        comparison["notes"].append(f"Failed, and not in the table: {run.name}: {reason}")
+    sheet["failed"] = [
+        {"cell": each.run.cell, "seed": each.run.seed, "error": each.reason} for each in failed
+    ]
+    sheet["notes"] += [
+        f"Failed, and not in the table: {each.run.name}: {each.reason}" for each in failed
+    ]
     done = sum(map(len, finished.values()))
     if done + len(failed) < len(runs):
-        comparison["notes"].append(f"So far {done} of {len(runs)} runs are finished.")
-    files = write_comparison(output, comparison)
-    print(terminal_page(comparison))
+        sheet["notes"].append(f"So far {done} of {len(runs)} runs are finished.")
+    files = write_sheet(output, sheet)
+    print(terminal_page(sheet))
     for file in files:
         print(f"written: {file}")
     return files

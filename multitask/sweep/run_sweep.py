@@ -14,11 +14,12 @@ from pathlib import Path
 
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
-from multitask.store.files import entries, remove_scraps, write_text
+from multitask.store.files import remove_scraps, write_text
 from multitask.store.lock import owned
+from multitask.store.outputs import check_output
 from multitask.store.prepare_run import config_differences
 from multitask.store.run_directory import open_run
-from multitask.sweep.ablation_table import check_tables, write_table
+from multitask.sweep.ablation_table import write_table
 from multitask.sweep.grid import Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, plan_runs
@@ -46,8 +47,7 @@ def sweep(
         train: trains those runs that are not finished, and adds failures to the list.
 
     Raises:
-        UserError: ``output`` has other content, runs with other configs, or a table without any
-            row of this grid (before any training);
+        UserError: ``output`` has other content, or runs with other configs (before any training);
             some runs failed (after the others are done); the sweep was interrupted. Then the table
             of the finished runs is written, unless other processes continue and will write it.
     """
@@ -58,13 +58,12 @@ def sweep(
     )
 
     def check() -> None:
-        check_output(output, directory.grid, "ablation")
+        check_output(output, directory.grid.name)
         saved = load_extended(directory.grid).value if directory.grid.is_file() else {}
         if saved and saved.get("probe", False) != grid.probe:
             held = "trained runs, no probes" if grid.probe else "probes, no trained runs"
             raise UserError(f"{output} holds {held}: choose another --output DIR")
         check_saved(runs)
-        check_tables(grid, output)
 
     def say_waiting(name: str) -> None:
         print(f"another process writes the grid or the table ({name}): waiting for it", flush=True)
@@ -101,12 +100,6 @@ def sweep(
         logs = "" if grid.probe else f"; see their logs ({output}/cells/CELL/logs/seed-N.log)"
         message = f"{len(failed)} of {len(runs)} runs failed: {names}{logs}"
         raise UserError(f"{message}; the same command tries them again")
-
-
-def check_output(output: Path, saved: Path, what: str) -> None:
-    """Raise UserError if a directory has content, but not the file that says ``what`` it is."""
-    if output.exists() and not saved.is_file() and (not output.is_dir() or entries(output)):
-        raise UserError(f"{output} is not empty and holds no {what}: choose another --output DIR")
 
 
 def check_saved(runs: Sequence[Run]) -> None:

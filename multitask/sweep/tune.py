@@ -19,12 +19,13 @@ from multitask.config.yaml_reader import dump_yaml
 from multitask.reporting.statistics import holdout_scores
 from multitask.store.files import remove_scraps, write_text
 from multitask.store.lock import Busy, owned
+from multitask.store.outputs import check_output
 from multitask.store.prepare_run import discard_weights, own
 from multitask.store.run_directory import RunDirectory
 from multitask.sweep.engines.base import Settings, load_engine
 from multitask.sweep.pool import Pool, working
 from multitask.sweep.progress_bars import Progress
-from multitask.sweep.run_sweep import check_output, check_saved, choose_kernels, interrupt
+from multitask.sweep.run_sweep import check_saved, choose_kernels, interrupt
 from multitask.sweep.search_space import Range, SearchSpace
 from multitask.sweep.study import (
     NEEDED,
@@ -258,7 +259,7 @@ def _check_earlier(study: Study) -> None:
 
 def _check(space: SearchSpace, directory: SweepDirectory) -> None:
     """Raise UserError if the directory has other content, or another search."""
-    check_output(directory.path, directory.search, "search")
+    check_output(directory.path, directory.search.name)
     if not directory.search.is_file():
         return
     saved: dict[str, Any] = load_extended(directory.search).value

@@ -84,10 +84,10 @@ def numbers(run: Path) -> tuple[list[str], dict]:
 def test_a_grid_is_trained_and_compared(finished):
     comparison = json.loads((finished / "comparison.json").read_text())
     assert comparison["baseline"] == "cls"
-    assert [(g["name"], g["seeds"]) for g in comparison["groups"]] == [("cls", [2]), ("mean", [2])]
+    assert [(g["name"], g["seeds"]) for g in comparison["rows"]] == [("cls", [2]), ("mean", [2])]
     key = "tasks.sst.pooling"
     assert comparison["axes"] == [{"key": key, "labels": list(CELLS), "values": list(CELLS)}]
-    assert [g["settings"] for g in comparison["groups"]] == [{key: cell} for cell in CELLS]
+    assert [g["settings"] for g in comparison["rows"]] == [{key: cell} for cell in CELLS]
     assert "data:image/png;base64," in (finished / "report.html").read_text(encoding="utf-8")
     for cell in CELLS:
         run = finished / "cells" / cell / "seed-2"

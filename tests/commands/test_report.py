@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import multitask
+from multitask.reporting.sheet import MEAN
 from tests.conftest import ROOT
 from tests.support.commands import main
 from tests.support.fabricated_run import write_run
@@ -42,7 +43,7 @@ def test_a_process_prints_the_table_and_writes_the_files(runs, tmp_path):
     assert {Path(file).name for file in written} == {path.name for path in output.iterdir()}
     comparison = json.loads((output / "comparison.json").read_text())
     assert comparison["baseline"] == "max" and comparison["resamples"] == 2000
-    mean = comparison["groups"][0]["overall"]["difference"]
+    mean = comparison["rows"][0]["cells"][MEAN]["difference"]
     assert mean["high"] < 0 and mean["p_holm"] < 0.05
     rows = list(csv.DictReader((output / "table.csv").open()))
     assert [row["group"] for row in rows] == ["mean", "max"]

@@ -125,10 +125,10 @@ columns:
   - {title: SST, task: sst, metric: accuracy}
   - {title: QQP F1, task: para, metric: f1}
   - {title: STS, task: sts, metric: pearson}
+  - {title: mean of the columns, mean: columns}
 rows:
-  cls: {title: "[CLS]", printed: [50, 60.5, null]}
-  other: {printed: [51, 61, 62]}
-averages: true
+  cls: {title: "[CLS]", printed: [50, 60.5, null, null]}
+  other: {printed: [51, 61, 62, null]}
 """
 
 
@@ -151,7 +151,7 @@ def test_the_table_command_reads_what_a_grid_has_left(trained, folder, capsys):
     missing = f"{trained}: 11 of 12 runs are finished."
     assert missing in shown and missing in json.loads((output / "paper.json").read_text())["notes"]
     lines = (output / "paper.csv").read_text().splitlines()
-    assert lines[0].startswith("row,column,task,metric,seeds,mean,median,sd,printed,diff_value")
+    assert lines[0].startswith("row,column,task,metric,seeds,mean,median,sd,low,high,printed,diff_")
     assert sum(line.startswith("mean,") for line in lines) == 3 + 1  # columns and a mean
     assert next(line for line in lines if line.startswith("mean,STS")).split(",")[4] == "1"
 

@@ -307,10 +307,11 @@ def test_a_grid_of_two_poolings_becomes_a_table(tiny_encoder, tmp_path, monkeypa
     }
     for name, report in reports.items():
         dev = report["tasks"]["mrpc"]["dev"]
-        accuracy, f1 = rows[name][1], rows[name][2]
+        accuracy, f1 = rows[name]["MRPC Acc."], rows[name]["MRPC F1"]
         assert accuracy["mean"] == pytest.approx(100 * dev["accuracy"])
         assert f1["mean"] == pytest.approx(100 * dev["f1"])
         assert accuracy["epoch_seconds"] == pytest.approx(report["epoch_seconds"])
         assert accuracy["dev_seconds"] > 0
-    assert rows["cls"][1]["printed"] == 82.43 and rows["mean"][1]["printed"] is None
-    assert rows["max_cls"][0]["values"] == []
+    assert rows["cls"]["MRPC Acc."]["printed"] == 82.43
+    assert rows["mean"]["MRPC Acc."]["printed"] is None
+    assert rows["max_cls"]["CoLA MCC"]["values"] == []

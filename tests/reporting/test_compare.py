@@ -16,9 +16,9 @@ from sklearn.metrics import accuracy_score
 
 from multitask.reporting.compare import axis_labels, compare, heatmaps, marginals, transfer
 from multitask.reporting.read_runs import Group, group_runs
+from multitask.reporting.sheet import MEAN
 from multitask.reporting.statistics import drawn_seeds, scored_groups
-from multitask.reporting.write_sheet import write_comparison
-from multitask.store.run_directory import load_lines
+from multitask.reporting.write_sheet import write_sheet
 from multitask.tasks.bootstrap import resampled_rows
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import edited, rewritten, write_run
@@ -72,38 +72,38 @@ def test_differences_equal_a_naive_paired_bootstrap(other, seeds, runs):
     actual = compare(
         [Group("base", runs["base"]), Group("other", runs[other])], "base", resamples=30
     )
-    base, entry = actual["groups"]
+    base, entry = actual["rows"]
     overall = []
     for task in TASKS:
         naive = naive_differences(task, runs["base"], runs[other], ((1, 2, 3), seeds), 30)
         overall.append(naive)
-        difference = entry["tasks"][task]["difference"]
+        difference = entry["cells"][task]["difference"]
         expected = np.percentile(naive, (2.5, 97.5))
         assert (difference["low"], difference["high"]) == pytest.approx(tuple(expected), abs=1e-9)
-        means = [group["tasks"][task]["mean"] for group in (entry, base)]
+        means = [group["cells"][task]["mean"] for group in (entry, base)]
         assert difference["value"] == pytest.approx(means[0] - means[1])
-    difference = entry["overall"]["difference"]
+    difference = entry["cells"][MEAN]["difference"]
     expected = np.percentile(np.mean(overall, axis=0), (2.5, 97.5))
     assert (difference["low"], difference["high"]) == pytest.approx(tuple(expected), abs=1e-9)
 
 
 def test_scores_are_those_of_the_reports(runs):
     result = compare(group_runs([*runs["base"], *runs["alone"]]), "base", resamples=20)
-    assert [group["name"] for group in result["groups"]] == ["base", "alone"]
+    assert [group["name"] for group in result["rows"]] == ["base", "alone"]
     reports = [json.loads((run / "report.json").read_text()) for run in runs["base"]]
-    base, alone = result["groups"]
+    base, alone = result["rows"]
     assert base["seeds"] == [1, 2, 3] and base["runs"] == [str(run) for run in runs["base"]]
     for task in TASKS:
-        metric = result["tasks"][task]["metric"]
+        metric = result["columns"][task]["metric"]
         values = [report["tasks"][task]["dev"][metric] for report in reports]
-        assert base["tasks"][task]["values"] == values
-        assert base["tasks"][task]["mean"] == pytest.approx(np.mean(values))
-        assert base["tasks"][task]["sd"] == pytest.approx(np.std(values, ddof=1))
-        assert alone["tasks"][task]["sd"] is None
-        assert base["tasks"][task]["difference"] is None
+        assert base["cells"][task]["values"] == values
+        assert base["cells"][task]["mean"] == pytest.approx(np.mean(values))
+        assert base["cells"][task]["sd"] == pytest.approx(np.std(values, ddof=1))
+        assert alone["cells"][task]["sd"] is None
+        assert base["cells"][task]["difference"] is None
     means = [report["overall"]["mean"] for report in reports]
-    assert base["overall"]["values"] == pytest.approx(means)
-    assert base["overall"]["best"] and not alone["overall"]["best"]
+    assert base["cells"][MEAN]["values"] == pytest.approx(means)
+    assert base["cells"][MEAN]["best"] and not alone["cells"][MEAN]["best"]
 
 
 def test_comparisons_are_plain_json_and_repeat(runs):
@@ -115,7 +115,7 @@ def test_comparisons_are_plain_json_and_repeat(runs):
     fewer = compare(groups[:2], "base", resamples=50)
     keys = ("value", "low", "high", "p")
     for task in TASKS:
-        many, few = (f["groups"][1]["tasks"][task]["difference"] for f in (result, fewer))
+        many, few = (f["rows"][1]["cells"][task]["difference"] for f in (result, fewer))
         assert [many[key] for key in keys] == [few[key] for key in keys]
         assert many["p_holm"] >= few["p_holm"] == few["p"]
 
@@ -124,10 +124,8 @@ def test_holm_corrects_over_the_groups_of_each_column(runs):
     result = compare(
         group_runs([r for members in runs.values() for r in members]), "base", resamples=200
     )
-    for column in (*TASKS, None):
-        entries = [
-            group["tasks"][column] if column else group["overall"] for group in result["groups"][1:]
-        ]
+    for column in (*TASKS, MEAN):
+        entries = [row["cells"][column] for row in result["rows"][1:]]
         *several, alone = (e["difference"] for e in entries)
         ranked = sorted((d["p"], d["p_holm"]) for d in several)
         assert len(ranked) == 2
@@ -145,8 +143,8 @@ def test_the_same_predictions_in_two_groups_are_one_comparison(tmp_path, runs):
     groups = group_runs([*runs["base"], *runs["good"], *again])
     for column in TASKS:
         first, second = (
-            group["tasks"][column]["difference"]
-            for group in compare(groups, "base", resamples=200)["groups"][1:]
+            group["cells"][column]["difference"]
+            for group in compare(groups, "base", resamples=200)["rows"][1:]
         )
         assert first == second and first["p_holm"] == first["p"]
 
@@ -155,24 +153,24 @@ def test_identical_groups_differ_by_nothing(tmp_path, runs):
     for seed in (1, 2, 3):
         write_run(tmp_path / f"same-{seed}", rows=ROWS, seed=seed, noise=0.3, lr=99)
     groups = group_runs([*runs["base"], *(tmp_path / f"same-{seed}" for seed in (1, 2, 3))])
-    result = compare(groups, "base", resamples=100)["groups"][1]
+    result = compare(groups, "base", resamples=100)["rows"][1]
     zero = {"value": 0.0, "low": 0.0, "high": 0.0, "p": 1.0, "p_holm": 1.0}
-    assert [result["tasks"][task]["difference"] for task in TASKS] == [zero] * 3
-    assert result["overall"]["difference"] == zero
+    assert [result["cells"][task]["difference"] for task in TASKS] == [zero] * 3
+    assert result["cells"][MEAN]["difference"] == zero
 
 
 def test_a_task_that_a_group_lacks_is_a_gap(tmp_path, runs):
     write_run(tmp_path / "pair-1", rows=ROWS, seed=1, only=("sst", "sts"))
     result = compare(group_runs([*runs["base"], tmp_path / "pair-1"]), "base", resamples=20)
-    base, pair = result["groups"]
-    assert set(pair["tasks"]) == {"sst", "sts"} and pair["overall"] is None
-    assert pair["tasks"]["sst"]["difference"] and base["overall"]
-    assert not base["tasks"]["para"]["best"]  # it has no rival
+    base, pair = result["rows"]
+    assert set(pair["cells"]) == {"sst", "sts"}
+    assert pair["cells"]["sst"]["difference"] and MEAN in base["cells"]
+    assert not base["cells"]["para"]["best"]  # it has no rival
     # the baseline may be the one that lacks it
     result = compare(group_runs([*runs["base"], tmp_path / "pair-1"]), "pair", resamples=20)
-    base, pair = result["groups"]
-    assert base["tasks"]["para"]["difference"] is None and base["overall"]["difference"] is None
-    assert base["tasks"]["sst"]["difference"] and pair["tasks"]["sst"]["difference"] is None
+    base, pair = result["rows"]
+    assert base["cells"]["para"]["difference"] is None and base["cells"][MEAN]["difference"] is None
+    assert base["cells"]["sst"]["difference"] and pair["cells"]["sst"]["difference"] is None
 
 
 def test_an_undefined_score_is_no_score_and_never_the_best(tmp_path, runs):
@@ -183,13 +181,13 @@ def test_an_undefined_score_is_no_score_and_never_the_best(tmp_path, runs):
     groups = group_runs([*runs["base"], tmp_path / "flat-1", tmp_path / "flat-2"])
     for baseline in ("base", "flat"):
         result = compare(groups, baseline, resamples=20)
-        base, flat = result["groups"]
-        assert flat["tasks"]["sts"]["values"][0] is None and flat["tasks"]["sts"]["values"][1]
-        for entry in (flat["tasks"]["sts"], flat["overall"]):
+        base, flat = result["rows"]
+        assert flat["cells"]["sts"]["values"][0] is None and flat["cells"]["sts"]["values"][1]
+        for entry in (flat["cells"]["sts"], flat["cells"][MEAN]):
             assert [entry[key] for key in ("mean", "sd", "low", "high")] == [None] * 4
             assert not entry["best"] and entry["difference"] is None
-        assert base["tasks"]["sts"]["difference"] is None
-        assert (flat if baseline == "base" else base)["tasks"]["sst"]["difference"]
+        assert base["cells"]["sts"]["difference"] is None
+        assert (flat if baseline == "base" else base)["cells"]["sst"]["difference"]
         assert any("sts has no score" in note and "flat-1" in note for note in result["notes"])
 
 
@@ -197,8 +195,8 @@ def test_a_diverged_run_with_null_predictions_is_shown(tmp_path):
     write_run(tmp_path / "a", rows=ROWS, seed=1, lr=1)
     rewritten(tmp_path / "a", "sts", lambda i, r: r | {"scores": [None], "prediction": None})
     edited(tmp_path / "a", lambda r: r["tasks"]["sts"]["dev"].update(pearson=None))
-    (only,) = compare(group_runs([tmp_path / "a"]), "a", resamples=20)["groups"]
-    assert only["tasks"]["sts"]["mean"] is None and only["overall"]["mean"] is None
+    (only,) = compare(group_runs([tmp_path / "a"]), "a", resamples=20)["rows"]
+    assert only["cells"]["sts"]["mean"] is None and only["cells"][MEAN]["mean"] is None
 
 
 def test_the_unclipped_scores_of_an_old_run_count_as_in_its_report(tmp_path, runs):
@@ -206,7 +204,7 @@ def test_the_unclipped_scores_of_an_old_run_count_as_in_its_report(tmp_path, run
     write_run(tmp_path / "a", rows=ROWS, seed=1)
     rewritten(tmp_path / "a", "sts", lambda i, r: r | {"prediction": 0.0 if i % 2 else 5.0})
     result = compare(group_runs([*runs["base"], tmp_path / "a"]), "base", resamples=20)
-    assert result["groups"][1]["tasks"]["sts"]["difference"]["low"] is not None
+    assert result["rows"][1]["cells"]["sts"]["difference"]["low"] is not None
 
 
 def test_the_axes_points_and_settings_of_a_grid_are_kept(runs):
@@ -224,11 +222,11 @@ def test_the_axes_points_and_settings_of_a_grid_are_kept(runs):
         {"key": "lr", "labels": ["lr_0", "lr_1"], "values": [0, None]},
         {"key": "x", "labels": ["a"], "values": [{"u": 1}]},
     ]
-    assert [group["point"] for group in result["groups"]] == [group.point for group in groups]
-    assert [group["settings"] for group in result["groups"]] == [{"lr": 0}, {"lr": 1}]
+    assert [group["point"] for group in result["rows"]] == [group.point for group in groups]
+    assert [group["settings"] for group in result["rows"]] == [{"lr": 0}, {"lr": 1}]
     assert result["marginals"] == []
     plain = compare(group_runs(runs["base"]), "base", resamples=20)
-    assert (plain["axes"], plain["groups"][0]["point"]) == ([], {})
+    assert (plain["axes"], plain["rows"][0]["point"]) == ([], {})
 
 
 def test_the_baseline_must_be_a_group(runs):
@@ -243,9 +241,9 @@ def test_a_task_that_is_only_evaluated_may_stand_alone_and_has_no_mean(tmp_path)
         (tmp_path / name / "report.json").write_text(json.dumps(report))
     groups = [Group(name, [tmp_path / name]) for name in ("a", "b")]
     comparison = compare(groups, "a", resamples=20)
-    assert [group["overall"] for group in comparison["groups"]] == [None, None]
-    assert comparison["groups"][1]["tasks"]["sts"]["difference"] is not None
-    assert write_comparison(tmp_path / "out", comparison)
+    assert [set(row["cells"]) for row in comparison["rows"]] == [{"sts"}] * 2
+    assert comparison["rows"][1]["cells"]["sts"]["difference"] is not None
+    assert write_sheet(tmp_path / "out", comparison)
 
 
 def test_runs_of_other_tasks_are_no_seeds_of_one_group(tmp_path, runs):
@@ -288,8 +286,8 @@ def test_trials_are_compared_with_trials_alone(tmp_path):
 def made(**groups):
     """A comparison that holds mean scores alone."""
     return {
-        "groups": [
-            {"name": name, "tasks": {task: {"mean": mean} for task, mean in scores.items()}}
+        "rows": [
+            {"name": name, "cells": {task: {"mean": mean} for task, mean in scores.items()}}
             for name, scores in groups.items()
         ]
     }
@@ -313,7 +311,7 @@ def test_delta_m_and_the_matrix_of_a_task_subset_grid():
     assert gains["abc"]["delta_m"] == pytest.approx((20 + 5 - 25) / 3)
     assert list(gains) == ["ab", "bc", "abc"]
     matrix = result["matrix"]
-    assert matrix["qqp"]["sst"] == {"change": pytest.approx(0.05), "group": "ab"}
+    assert matrix["qqp"]["sst"] == {"change": pytest.approx(0.05), "row": "ab"}
     assert matrix["sst"]["qqp"]["change"] == pytest.approx(-0.04)
     assert matrix["sts"]["qqp"]["change"] == 0.0
     assert matrix["qqp"]["sts"]["change"] == pytest.approx(0.1)
@@ -353,8 +351,8 @@ def test_a_comparison_of_runs_holds_its_transfer(tmp_path):
     groups = group_runs([tmp_path / "_".join(only) for only in subsets])
     comparison = compare(groups, "sst", resamples=10)
     means = {
-        group["name"]: {task: entry["mean"] for task, entry in group["tasks"].items()}
-        for group in comparison["groups"]
+        group["name"]: {task: entry["mean"] for task, entry in group["cells"].items()}
+        for group in comparison["rows"]
     }
     result = comparison["transfer"]
     assert list(result["gains"]) == ["sst_sts"]  # para was never trained alone
@@ -381,11 +379,10 @@ def grid(sizes, score, seeds=(1, 2, 3), tasks=("a", "b")):
                 "name": str(point),
                 "point": {f"key.{i}": f"{i}-{j}" for i, j in enumerate(point)},
                 "seeds": list(seeds),
-                "tasks": entries,
-                "overall": None,
+                "cells": entries,
             }
         )
-    return {"axes": axes, "groups": groups, "tasks": {task: {} for task in tasks}}
+    return {"axes": axes, "rows": groups, "columns": {task: {} for task in tasks}}
 
 
 def random_grid(sizes, missing=(), seed=0):
@@ -401,7 +398,6 @@ def test_two_axes_make_one_map_of_the_cells_with_gaps_where_no_score_is():
     np.testing.assert_allclose(actual.values, expected)
     assert (actual.rows, actual.columns) == ("key.0", "key.1")
     assert (actual.row_labels, actual.column_labels) == (["0-0", "0-1"], ["1-0", "1-1", "1-2"])
-    assert np.isnan(heatmaps(comparison, None)[0].values).all()
 
 
 def test_three_axes_make_a_map_for_each_pair_averaged_over_the_third():
@@ -456,32 +452,31 @@ def test_marginal_means_are_over_cells_and_their_deviation_over_seeds():
     for line, part in zip(
         lines, (*scores, *scores.transpose(1, 0, 2, 3)), strict=True
     ):  # part [other axis, 1, seeds]
-        entry = line["tasks"]["a"]
+        entry = line["cells"]["a"]
         assert entry["mean"] == pytest.approx(part.mean())
         assert entry["sd"] == pytest.approx(part.mean(axis=(0, 1)).std(ddof=1))
         assert entry["cells"] == len(part)
-        assert line["overall"] is None
 
 
 def test_a_marginal_mean_compares_the_values_on_the_same_places():
     # without the cell (0, 0), only the second column can say what the rows differ in
     scores, comparison = random_grid((2, 2), missing={(0, 0)})
-    by_row = [line["tasks"]["a"] for line in marginals(comparison)[:2]]
+    by_row = [line["cells"]["a"] for line in marginals(comparison)[:2]]
     assert [entry["cells"] for entry in by_row] == [1, 1]
     assert [entry["mean"] for entry in by_row] == pytest.approx(scores[:, 1].mean(axis=-1))
     _, comparison = random_grid((2, 2), missing={(0, 0), (1, 1)})
-    assert [line["tasks"]["a"] for line in marginals(comparison)] == [None] * 4
+    assert [line["cells"]["a"] for line in marginals(comparison)] == [None] * 4
 
 
 def test_one_seed_and_unequal_seeds_have_no_deviation():
     comparison = grid((2, 2), lambda point, task: [0.5], seeds=[1])
-    assert all(math.isnan(line["tasks"]["a"]["sd"]) for line in marginals(comparison))
+    assert all(math.isnan(line["cells"]["a"]["sd"]) for line in marginals(comparison))
     _, comparison = random_grid((2, 2))
-    comparison["groups"][3]["seeds"] = [1, 2, 9]
+    comparison["rows"][3]["seeds"] = [1, 2, 9]
     lines = marginals(comparison)
-    with_it = [line["label"] for line in lines if math.isnan(line["tasks"]["a"]["sd"])]
+    with_it = [line["label"] for line in lines if math.isnan(line["cells"]["a"]["sd"])]
     assert with_it == ["0-1", "1-1"]
-    assert all(math.isfinite(line["tasks"]["a"]["mean"]) for line in lines)
+    assert all(math.isfinite(line["cells"]["a"]["mean"]) for line in lines)
 
 
 @pytest.mark.parametrize("sizes", [(), (4,), (1, 4, 1)])

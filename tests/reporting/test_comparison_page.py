@@ -11,10 +11,10 @@ from multitask.reporting import sheet_tables
 from multitask.reporting.compare import compare
 from multitask.reporting.comparison_page import comparison_page, settings_table
 from multitask.reporting.figures.dots import MAX_CURVES, curve_groups
-from multitask.reporting.page import Text
 from multitask.reporting.read_runs import Group, group_runs
+from multitask.reporting.sheet import MEAN
 from multitask.reporting.sheet_tables import score_cell
-from multitask.reporting.write_sheet import write_comparison
+from multitask.reporting.write_sheet import write_sheet
 from tests.support.fabricated_run import write_run
 from tests.support.html_page import Parsed, check_page, page_text
 
@@ -71,7 +71,7 @@ def written(tmp_path_factory):
         comparison = make(root)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            paths = write_comparison(root / f"out <b> {name}", comparison)
+            paths = write_sheet(root / f"out <b> {name}", comparison)
         assert paths[-1].name == "report.html"
         result[name] = (comparison, paths[-1].parent, paths[-1].read_text(encoding="utf-8"))
     return result
@@ -111,7 +111,7 @@ def test_the_sections_are_those_that_the_comparison_has_something_for(written):
     end = ["learning-curves", "how-to-read-this", "runs"]
     start = ["overview", "dev-scores", "differences", "notes", "settings"]
     assert sections(written["grid"][2]) == [*start, "heat-maps", "axes", *end]
-    without = [name for name in start if name != "notes"]
+    without = [*start[:3], "training", "settings"]
     assert sections(written["subsets"][2]) == [*without, end[0], "transfer", *end[1:]]
     assert sections(written["alone"][2]) == [*start[:2], *end]
 
@@ -119,38 +119,36 @@ def test_the_sections_are_those_that_the_comparison_has_something_for(written):
 def test_the_tables_hold_the_scores_and_differences(kind):
     comparison, _, text = kind
     scores, *others = Parsed(text).tables
-    for row, group in zip(scores[1:], comparison["groups"], strict=True):
-        entries = [*(group["tasks"].get(task) for task in comparison["tasks"]), group["overall"]]
+    for row, group in zip(scores[1:], comparison["rows"], strict=True):
+        entries = [group["cells"].get(name) for name in comparison["columns"]]
         expected = [group["name"], str(len(group["seeds"])), *map(score_cell, entries)]
         assert row[: len(expected)] == expected  # updates and rows may follow
     best = [
         score_cell(entry)
-        for group in comparison["groups"]
-        for entry in (*group["tasks"].values(), group["overall"])
-        if entry and entry["best"] and entry["sd"] is not None
+        for group in comparison["rows"]
+        for entry in group["cells"].values()
+        if entry["best"] and entry["sd"] is not None
     ]
     table = text.split("<table>")[1].split("</table>")[0]
     assert sorted(re.findall("<strong>(.*?)</strong>", table)) == sorted(best)
-    if len(comparison["groups"]) == 1:
+    if len(comparison["rows"]) == 1:
         return
     rows = {row[0]: row[1:] for row in others[0][1:]}
-    for group in comparison["groups"]:
-        for at, task in enumerate(comparison["tasks"]):
-            difference = (group["tasks"].get(task) or {}).get("difference")
+    for group in comparison["rows"]:
+        for at, task in enumerate(TASKS if len(comparison["columns"]) > 2 else []):
+            difference = (group["cells"].get(task) or {}).get("difference")
             if difference is None:
                 assert rows.get(group["name"], ["-"] * 9)[at] == "-"
                 continue
             value, low, high = (difference[key] for key in ("value", "low", "high"))
             p = difference["p_holm"]
             shown = "rows only" if p is None else f"p {p:.3f}"
-            assert rows[group["name"]][at] == (
-                f"{value:+z.3f} {shown}\n[{low:+z.3f}, {high:+z.3f}]"
-            )
+            assert rows[group["name"]][at] == (f"{value:+z.3f} [{low:+z.3f}, {high:+z.3f}] {shown}")
 
 
 def test_clear_differences_alone_are_bold(written):
     comparison = copy.deepcopy(written["grid"][0])
-    entries = [group["tasks"]["sst"] for group in comparison["groups"][2:5]]
+    entries = [group["cells"]["sst"] for group in comparison["rows"][2:5]]
     for entry, p in zip(entries, (0.049, 0.05, None), strict=True):
         entry["difference"]["p_holm"] = p
     section = next(
@@ -158,7 +156,7 @@ def test_clear_differences_alone_are_bold(written):
         for each in comparison_page(written["grid"][1], comparison).sections
         if each.label == "Differences"
     )
-    marked = section.blocks[1].marked
+    marked = section.blocks[0].marked
     assert [(row, 1) in marked for row in (2, 3, 4)] == [True, False, False]
 
 
@@ -168,54 +166,50 @@ def test_the_tiles_name_the_best_beside_the_baseline(written):
     assert [tile.title for tile in page.tiles] == [
         "mean of the tasks", "sst accuracy", "para accuracy", "sts pearson",
     ]  # fmt: skip
-    best = next(group for group in comparison["groups"] if group["overall"]["best"])
-    base = comparison["groups"][-1]["overall"]["mean"]
+    best = next(group for group in comparison["rows"] if group["cells"][MEAN]["best"])
+    base = comparison["rows"][-1]["cells"][MEAN]["mean"]
     tile = page.tiles[0]
     assert tile.measure == f'best of 11: "{best["name"]}"'
-    assert (tile.score, tile.references) == (best["overall"]["mean"], {"baseline": base})
-    p = best["overall"]["difference"]["p_holm"]
+    assert (tile.score, tile.references) == (best["cells"][MEAN]["mean"], {"baseline": base})
+    p = best["cells"][MEAN]["difference"]["p_holm"]
     assert tile.flags == ([] if p < 0.05 else ["not clearly better than the baseline"])
-    assert best["name"] in page.summary and f"{best['overall']['mean']:.3f}" in page.summary
+    assert page.summary == f'Runs of sst, para, sts; baseline: "{comparison["baseline"]}".'
     # the best is the baseline, nobody else has the column, and the column is empty
     comparison, folder, _ = written["subsets"]
     overall, *tiles = comparison_page(folder, comparison).tiles
     assert overall.measure == '"sst-para-sts"' and overall.references == {}
     assert tiles[0].measure == 'best of 3: "sst", the baseline'
     undefined = copy.deepcopy(written["alone"][0])
-    undefined["groups"][0]["tasks"]["para"]["mean"] = None
+    undefined["rows"][0]["cells"]["para"]["mean"] = None
     assert comparison_page(written["alone"][1], undefined).tiles == []
 
 
 def test_the_winner_is_that_of_the_held_out_rows(written):
     comparison, folder, _ = written["grid"]
     plain, held = comparison_page(folder, comparison), copy.deepcopy(comparison)
-    assert "Best mean over the tasks: " in plain.summary
-    worst = min(held["groups"], key=lambda group: group["overall"]["mean"])
-    for group in held["groups"]:
+    worst = min(held["rows"], key=lambda group: group["cells"][MEAN]["mean"])
+    for group in held["rows"]:
         mean = 0.9 if group is worst else 0.1
         score = {"values": [mean, mean], "mean": mean, "sd": 0.01}
-        group["holdout"] = {"tasks": dict.fromkeys(TASKS, score), "overall": score}
+        group["holdout"] = dict.fromkeys([*TASKS, MEAN], score)
     page = comparison_page(folder, held)
-    assert f'Best on the held-out rows: "{worst["name"]}" with 0.900 ± 0.010' in page.summary
     assert all(f'"{worst["name"]}"' in tile.measure for tile in page.tiles)
-    assert page.tiles[0].score == worst["overall"]["mean"]  # its dev score
+    assert page.tiles[0].score == worst["cells"][MEAN]["mean"]  # its dev score
     assert "held-out rows" in page.legend and "held-out rows" not in plain.legend
 
 
 def test_one_seed_is_said_and_nothing_of_it_is_bold(written):
     comparison, folder, _ = written["grid"]
     single = copy.deepcopy(comparison)
-    for group in single["groups"]:
-        for entry in (*group["tasks"].values(), group["overall"]):
+    for group in single["rows"]:
+        for entry in group["cells"].values():
             entry["sd"] = None
             if entry["difference"]:
                 entry["difference"] |= {"p": None, "p_holm": None}
     page = comparison_page(folder, single)
     assert {flag for tile in page.tiles for flag in tile.flags} == {sheet_tables.ONE_SEED}
-    assert page.summary.endswith(f"; {sheet_tables.ONE_SEED}.")
     tables = [block for section in page.sections for block in section.blocks]
     assert not any(getattr(block, "marked", None) for block in tables)
-    assert not any(block.text.startswith("Bold") for block in tables if isinstance(block, Text))
 
 
 def test_the_means_along_each_axis_are_in_a_separate_table(written):
@@ -225,7 +219,7 @@ def test_the_means_along_each_axis_are_in_a_separate_table(written):
     lines = iter(comparison["marginals"])
     for row in (row for table in tables for row in table[1:]):
         line = next(lines)
-        entries = [*line["tasks"].values(), line["overall"]]
+        entries = [*line["cells"].values()]
         assert row[2:] == [score_cell(entry) for entry in entries]
         assert row[1] == str(entries[0]["cells"])
     assert [table[1][1] for table in tables] == ["5", "3", "5"]  # one cell is missing
@@ -247,16 +241,16 @@ def test_the_settings_stand_with_the_longer_side_down():
 
 def test_of_many_groups_the_baseline_and_the_best_have_curves(written):
     comparison = written["grid"][0]
-    names = [group["name"] for group in comparison["groups"]]
+    names = [group["name"] for group in comparison["rows"]]
     drawn = curve_groups(comparison)
     assert len(drawn) == MAX_CURVES < len(names)
     assert [name for name in names if name in drawn] == list(drawn)  # in the table's order
     assert comparison["baseline"] in drawn
-    for group in comparison["groups"]:
-        if any(entry["best"] for entry in (*group["tasks"].values(), group["overall"])):
+    for group in comparison["rows"]:
+        if any(entry["best"] for entry in group["cells"].values()):
             assert group["name"] in drawn
         assert [str(run) for run in drawn.get(group["name"], [])] in ([], group["runs"])
-    means = {group["name"]: group["overall"]["mean"] for group in comparison["groups"]}
+    means = {group["name"]: group["cells"][MEAN]["mean"] for group in comparison["rows"]}
     assert means[comparison["baseline"]] == min(means.values())
     left_out = max(means[name] for name in names if name not in drawn)
     others = sorted(means[name] for name in drawn if name != comparison["baseline"])
@@ -276,11 +270,11 @@ def test_runs_without_a_log_have_no_curves(tmp_path):
     for name in ("sst", "sts"):
         (tmp_path / name / "metrics.jsonl").unlink()
     assert list(curve_groups(comparison)) == ["para", "sst-sts", "sst-para-sts"]
-    write_comparison(tmp_path / "some", comparison)
+    write_sheet(tmp_path / "some", comparison)
     shown = page_text((tmp_path / "some" / "report.html").read_text())
     assert "3 of 5 groups: those with a log." in shown
     for log in tmp_path.glob("*/metrics.jsonl"):
         log.unlink()
-    paths = write_comparison(tmp_path / "none", comparison)
+    paths = write_sheet(tmp_path / "none", comparison)
     assert "curves.png" not in [path.name for path in paths]
     assert "learning-curves" not in sections((tmp_path / "none" / "report.html").read_text())

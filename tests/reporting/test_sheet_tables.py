@@ -9,9 +9,12 @@ import pytest
 from multitask.reporting import sheet_tables
 from multitask.reporting.compare import compare
 from multitask.reporting.read_runs import group_runs
-from multitask.reporting.verdicts import comparison_verdicts
-from multitask.reporting.write_sheet import write_comparison
+from multitask.reporting.sheet import MEAN
+from multitask.reporting.verdicts import verdicts
+from multitask.reporting.write_sheet import write_sheet
 from tests.support.fabricated_run import write_run
+
+TASKS = ("sst", "para", "sts")
 
 
 def compared(root, seeds):
@@ -51,17 +54,17 @@ def lines_of(text, name):
 
 def test_the_text_is_aligned_and_marks_the_best(comparison):
     text = sheet_tables.terminal_page(comparison)
-    header, rule, *rows = text.splitlines()[: len(comparison["groups"]) + 2]
+    header, rule, *rows = text.splitlines()[1 : len(comparison["rows"]) + 3]
     starts = [match.start() for match in re.finditer("-+", rule)]
     cells = [
         [line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
         for line in (header, *rows)
     ]
     assert cells[0] == ["group", "seeds", "sst accuracy", "para accuracy", "sts pearson", "mean"]
-    for group, result in zip(comparison["groups"], cells[1:], strict=True):
+    for group, result in zip(comparison["rows"], cells[1:], strict=True):
         assert result[:2] == [group["name"], str(len(group["seeds"]))]
-        for task, cell in zip(comparison["tasks"], result[2:5], strict=True):
-            entry = group["tasks"].get(task)
+        for task, cell in zip(TASKS, result[2:5], strict=True):
+            entry = group["cells"].get(task)
             if entry is None:
                 assert cell == "-"
                 continue
@@ -73,9 +76,9 @@ def test_the_text_is_aligned_and_marks_the_best(comparison):
 
 def test_one_seed_has_no_mark_and_no_p(unequal):
     text = sheet_tables.terminal_page(unequal)
-    assert " *" not in text
-    lone = next(group for group in unequal["groups"] if group["name"] == "lone")
-    difference = lone["tasks"]["sst"]["difference"]
+    assert " *" not in text.partition("Difference")[0]
+    lone = next(group for group in unequal["rows"] if group["name"] == "lone")
+    difference = lone["cells"]["sst"]["difference"]
     assert difference["p"] is None and difference["p_holm"] is None
     parts = [f"{difference[key]:+.3f}" for key in ("value", "low", "high")]
     shown = f"{parts[0]} [{parts[1]}, {parts[2]}] rows only"
@@ -89,14 +92,14 @@ def test_one_seed_has_no_mark_and_no_p(unequal):
 
 def compare_one_seed(comparison):
     """Leave the groups with one seed, each compared with the baseline."""
-    groups = [each for each in copy.deepcopy(comparison["groups"]) if len(each["seeds"]) == 1]
+    groups = [each for each in copy.deepcopy(comparison["rows"]) if len(each["seeds"]) == 1]
     alone = comparison | {"groups": groups, "transfer": {}, "baseline": groups[0]["name"]}
-    return alone | {"verdicts": comparison_verdicts(alone)}
+    return alone | {"verdicts": verdicts(alone)}
 
 
 def test_the_numbers_are_in_the_text(comparison):
     text = sheet_tables.terminal_page(comparison)
-    difference = comparison["groups"][0]["tasks"]["sst"]["difference"]
+    difference = comparison["rows"][0]["cells"]["sst"]["difference"]
     parts = [f"{difference[key]:+.3f}" for key in ("value", "low", "high")]
     shown = f"{parts[0]} [{parts[1]}, {parts[2]}] p {difference['p_holm']:.3f}"
     assert shown in text
@@ -105,10 +108,10 @@ def test_the_numbers_are_in_the_text(comparison):
 
 def test_markdown_is_escaped_and_bold(comparison):
     page = sheet_tables.markdown_text(comparison)
-    best = comparison["groups"][1]
-    assert best["name"] == "good|<i>" and best["overall"]["best"]
+    best = comparison["rows"][1]
+    assert best["name"] == "good|<i>" and best["cells"][MEAN]["best"]
     (row,) = lines_of(page, r"| good\|&lt;i&gt; | 2 |")
-    entry = best["overall"]
+    entry = best["cells"][MEAN]
     assert f"**{entry['mean']:.3f} ± {entry['sd']:.3f}**" in row
     result = [block.splitlines() for block in page.split("\n\n") if block.startswith("| ")]
     assert len(result) == 4  # scores, differences, gains, matrix
@@ -123,7 +126,7 @@ def test_latex_is_escaped_and_every_row_has_its_columns(comparison):
     assert (
         r"base\_100\%\&\$x & 2 & " in page and r"good\textbar{}\textless{}i\textgreater{}" in page
     )
-    entry = comparison["groups"][1]["overall"]
+    entry = comparison["rows"][1]["cells"][MEAN]
     assert rf"\textbf{{{entry['mean']:.3f} $\pm$ {entry['sd']:.3f}}}" in page
     tabulars = re.findall(r"\\begin\{tabular\}\{(l\w*)\}(.*?)\\end\{tabular\}", page, re.DOTALL)
     assert len(tabulars) == 4
@@ -136,59 +139,58 @@ def test_latex_is_escaped_and_every_row_has_its_columns(comparison):
 
 def test_csv_reads_back_as_the_numbers(comparison):
     rows = list(csv.DictReader(sheet_tables.csv_text(comparison).splitlines()))
-    parts = ("mean", "sd", "diff", "low", "high", "p")
-    columns = [f"{name}_{part}" for name in ("sst", "para", "sts", "overall") for part in parts]
-    assert list(rows[0]) == ["group", "seeds", *columns, *sheet_tables.TIMES]
+    cells = [
+        (row["name"], comparison["columns"][name]["title"], cell)
+        for row in comparison["rows"]
+        for name, cell in row["cells"].items()
+    ]
+    assert len(rows) == len(cells)
 
     def number(text):
         return float(text) if text else None
 
-    for row, group in zip(rows, comparison["groups"], strict=True):
-        assert row["group"] == group["name"] and int(row["seeds"]) == len(group["seeds"])
-        for name in ("sst", "para", "sts", "overall"):
-            entry = (group["overall"] if name == "overall" else group["tasks"].get(name)) or {}
-            difference = entry.get("difference") or {}
-            assert number(row[f"{name}_mean"]) == entry.get("mean")
-            assert number(row[f"{name}_sd"]) == entry.get("sd")
-            for part, key in zip(parts[2:], ("value", "low", "high", "p_holm"), strict=True):
-                assert number(row[f"{name}_{part}"]) == difference.get(key)
+    by_cell = {(line["row"], line["column"]): line for line in rows}
+    for name, title, cell in cells:
+        line, difference = by_cell[name, title], cell["difference"] or {}
+        assert int(line["seeds"]) == len(cell["values"])
+        assert [number(line[key]) for key in ("mean", "sd")] == [cell["mean"], cell["sd"]]
+        for key in ("value", "low", "high", "p_holm"):
+            assert number(line[f"diff_{key}"]) == difference.get(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "title"),
+    [
+        ("trained_parameters", "trained parameters"),
+        ("updates", "updates"),
+        ("trained_rows", "trained rows"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("counts", "shown"),
+    [([100, 1_234_567], True), ([1000, 1000], False), ([1000, 1005], False), ([1, None], False)],
+)
+def test_amounts_of_training_are_listed_where_they_differ(comparison, key, title, counts, shown):
+    rows = copy.deepcopy(comparison["rows"][:2])
+    for row, count in zip(rows, counts, strict=True):
+        row |= {"trained_parameters": 9, "updates": 9, "trained_rows": 9, key: count}
+    tables = sheet_tables.training_tables(comparison | {"rows": rows, "baseline": rows[1]["name"]})
+    assert bool(tables) == shown
+    if shown:
+        (table,) = tables.values()
+        assert table.header == ("group", title)
+        assert [row[-1] for row in table.rows] == ["100", "1,234,567"]
 
 
 def test_undefined_scores_are_dashes(comparison):
     broken = copy.deepcopy(comparison)
-    entry = broken["groups"][2]["tasks"]["sst"]
+    entry = broken["rows"][2]["cells"]["sst"]
     entry |= dict.fromkeys(("mean", "sd", "low", "high", "difference")) | {"values": [None]}
     text = sheet_tables.terminal_page(broken)
     scores, differences = lines_of(text, "lone ")[:2]
     assert scores.split()[:3] == ["lone", "2", "-"]
     assert differences.split()[:2] == ["lone", "-"]
     assert "None" not in text and "nan" not in text
-
-
-@pytest.mark.parametrize(
-    "counts, shown",
-    [([100, 1_234_567], True), ([1000, 1000], False), ([1000, 1005], False), ([1, None], False)],
-)
-def test_trained_parameters_stand_beside_the_scores_where_they_differ(comparison, counts, shown):
-    groups = copy.deepcopy(comparison["groups"][:2])
-    for group, count in zip(groups, counts, strict=True):
-        group["trained_parameters"] = count
-    table = sheet_tables.score_table(comparison | {"groups": groups})
-    assert ("trained parameters" in table.header) == shown
-    assert all(len(row) == len(table.header) for row in table.rows)
-    if shown:
-        assert [row[-1] for row in table.rows] == ["100", "1,234,567"]
-
-
-@pytest.mark.parametrize("updates, shown", [([100, 1234], True), ([1000, 1005], False)])
-def test_updates_and_rows_are_columns_where_one_of_them_differs(comparison, updates, shown):
-    groups = copy.deepcopy(comparison["groups"][:2])
-    for group, count in zip(groups, updates, strict=True):
-        group |= {"updates": count, "trained_rows": 5000}
-    table = sheet_tables.score_table(comparison | {"groups": groups})
-    assert (table.header[-2:] == ("updates", "trained rows")) == shown
-    if shown:
-        assert [row[-2:] for row in table.rows] == [["100", "5,000"], ["1,234", "5,000"]]
 
 
 def test_every_format_has_the_verdicts_below_its_tables(comparison):
@@ -199,7 +201,7 @@ def test_every_format_has_the_verdicts_below_its_tables(comparison):
 
 
 def test_one_group_alone_has_no_differences(comparison):
-    alone = copy.deepcopy(comparison) | {"transfer": {}, "groups": comparison["groups"][1:2]}
+    alone = copy.deepcopy(comparison) | {"transfer": {}, "rows": comparison["rows"][1:2]}
     text = sheet_tables.terminal_page(alone)
     assert "Difference" not in text and "paired bootstrap" not in text
 
@@ -212,7 +214,7 @@ def test_tiny_p_values_and_zero_differences_are_written_plainly():
 def test_all_files_are_written_anew(comparison, tmp_path):
     directory = tmp_path / "new" / "comparison"
     for _ in range(2):
-        paths = write_comparison(directory, comparison)
+        paths = write_sheet(directory, comparison)
         assert sorted(path.name for path in directory.iterdir()) == sorted(
             path.name for path in paths
         )

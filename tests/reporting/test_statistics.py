@@ -15,6 +15,7 @@ from benchmarks.bootstrap_coverage import false_findings
 from multitask.reporting import sheet_tables
 from multitask.reporting.compare import compare
 from multitask.reporting.read_runs import Group
+from multitask.reporting.sheet import MEAN
 from multitask.reporting.statistics import (
     corrected,
     drawn_seeds,
@@ -114,10 +115,10 @@ def test_known_limits_seeds_that_differ_far_more_than_rows_do_are_trusted_too_mu
 @pytest.mark.parametrize(("seeds", "factor"), [(3, 6.245), (5, 3.099)])
 def test_the_interval_is_a_factor_either_way(seeds, factor):
     ours, theirs = np.random.default_rng(1).normal(size=(2, seeds)).tolist()
-    ratio = sd_ratio(ours, theirs)
-    assert ratio.value == pytest.approx(np.std(ours, ddof=1) / np.std(theirs, ddof=1))
-    assert ratio.high / ratio.value == pytest.approx(factor, rel=1e-3)
-    assert ratio.value / ratio.low == pytest.approx(factor, rel=1e-3)
+    value, low, high = sd_ratio(ours, theirs)
+    assert value == pytest.approx(np.std(ours, ddof=1) / np.std(theirs, ddof=1))
+    assert high / value == pytest.approx(factor, rel=1e-3)
+    assert value / low == pytest.approx(factor, rel=1e-3)
 
 
 def test_the_interval_contains_the_true_ratio_in_95_percent_of_samples():
@@ -126,15 +127,13 @@ def test_the_interval_contains_the_true_ratio_in_95_percent_of_samples():
         sd_ratio((2 * generator.normal(size=3)).tolist(), generator.normal(size=5).tolist())
         for _ in range(1000)
     ]
-    assert np.mean([ratio.low < 2 < ratio.high for ratio in ratios]) == pytest.approx(
-        0.95, abs=0.02
-    )
+    assert np.mean([low < 2 < high for _, low, high in ratios]) == pytest.approx(0.95, abs=0.02)
 
 
 def test_both_ways_give_the_reciprocal():
     ours, theirs = [1.0, 2.0, 4.0], [1.0, 1.5, 1.7, 3.0]
     there, back = sd_ratio(ours, theirs), sd_ratio(theirs, ours)
-    assert (there.low, there.high) == pytest.approx((1 / back.high, 1 / back.low))
+    assert there[1:] == pytest.approx((1 / back[2], 1 / back[1]))
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0, None], [1.0, 1.0]])
@@ -172,13 +171,15 @@ def test_scores_are_those_of_the_held_out_rows(groups):
     naive = [hold_out(run) for run in groups["one"].runs]
     hold_out(groups["two"].runs[0])  # the other seed has none: nothing is said of the group
     comparison = compare(list(groups.values()), "one", resamples=20)
-    one, two, none = (group["holdout"] for group in comparison["groups"])
+    one, two, none = (group["holdout"] for group in comparison["rows"])
     assert two is None and none is None
-    for task, entry in one["tasks"].items():
+    assert set(one) == {*naive[0], MEAN}
+    for task in naive[0]:
+        entry = one[task]
         assert entry["values"] == pytest.approx([scores[task] for scores in naive])
         assert entry["sd"] == pytest.approx(statistics.stdev(scores[task] for scores in naive))
     means = [statistics.fmean(scores.values()) for scores in naive]
-    assert one["overall"]["values"] == pytest.approx(means)
+    assert one[MEAN]["values"] == pytest.approx(means)
     assert sheet_tables.holdout_table(comparison) is None, "one group alone is no choice"
 
 
@@ -190,9 +191,9 @@ def test_the_table_marks_the_best_and_stands_after_the_dev_scores(groups):
     table = sheet_tables.holdout_table(comparison)
     assert [row[0] for row in table.rows] == ["one", "two"]
     assert table.marked == {(1, column) for column in range(1, len(table.header))}, "less noise"
-    for group in comparison["groups"][1:]:  # alone, nothing is best
+    for group in comparison["rows"][1:]:  # alone, nothing is best
         if group["holdout"]:
-            group["holdout"]["overall"] = None
+            del group["holdout"][MEAN]
     assert (0, len(table.header) - 1) not in sheet_tables.holdout_table(comparison).marked
     titles = [title for title, _ in sheet_tables.titled_tables(comparison)]
     assert titles[:2] == ["Dev scores", sheet_tables.HOLDOUT_TITLE]

@@ -1,31 +1,8 @@
-"""How the training of two groups differs."""
+"""How the training of two rows differs."""
 
 import pytest
 
 from multitask.reporting import verdicts
-from multitask.store.saved import RunReport
-
-CONFIG = {"tasks": {"sst": {"batch_size": 32}, "qqp": {"batch_size": 8, "accumulation": 2}}}
-
-
-def report(done, **turns):
-    entry = {"label_type": "class", "metric": "accuracy", "dev": {}}
-    tasks = {task: {**entry, "turns": {"trained": count}} for task, count in turns.items()}
-    steps = {"planned": 9999, "done": done}
-    content = {"seed": 1, "selection_split": "dev", "steps": steps, "tasks": tasks}
-    return RunReport.model_validate(content)
-
-
-def test_rows_are_turns_by_the_rows_of_a_step_and_counts_are_means_over_seeds():
-    reports = [report(30, sst=10, qqp=20), report(10, sst=10, qqp=0)]
-    assert verdicts.updates(reports) == 20
-    assert verdicts.trained_rows(CONFIG, reports) == (10 * 32 + 20 * 16 + 10 * 32) / 2
-
-
-def test_a_report_without_steps_or_turns_has_no_count():
-    assert verdicts.updates([report(0, sst=3)]) is None
-    assert verdicts.trained_rows(CONFIG, [report(3, sst=0)]) is None
-    assert verdicts.trained_rows({"tasks": {}}, [report(3, sst=3)]) is None
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from multitask.data.splits import fingerprint
 from multitask.inference.similarity import alignment, uniformity
 from multitask.reporting.compare import compare
 from multitask.reporting.read_runs import group_runs
+from multitask.reporting.sheet import MEAN
 from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
@@ -96,7 +97,7 @@ def test_a_suite_is_followed_and_changes_nothing_else(config, tiny_encoder, cour
         assert other["tasks"][task]["dev"] == report["tasks"][task]["dev"]
     capsys.readouterr()
     compared = compare(group_runs([run, run.with_name("with")]), "run")
-    overall = [group["overall"]["mean"] for group in compared["groups"]]
+    overall = [row["cells"][MEAN]["mean"] for row in compared["rows"]]
     assert overall[0] == overall[1]  # the suite is a column, but not in the mean
 
 

@@ -13,7 +13,7 @@ from multitask import load
 from multitask.models.weights import read_tensors
 from multitask.reporting.compare import compare
 from multitask.reporting.read_runs import Group
-from multitask.store.run_directory import RunDirectory
+from multitask.reporting.sheet import MEAN
 from multitask.sweep.grid import load_grid
 from multitask.training.setup import set_up
 from multitask.training.train_run import train
@@ -86,7 +86,7 @@ def test_the_shipped_grid_trains_both_cells_on_the_same_labelled_rows(overrides,
     one, other = (report_of(group.runs[0]) for group in groups)
     assert one["selection_split"] == other["selection_split"] == "holdout"
     for task in ("sst", "qqp", "sts"):
-        assert one["tasks"][task]["data"] == other["tasks"][task]["data"]
+        assert one["cells"][task]["data"] == other["tasks"][task]["data"]
     made = set_up(grid.config(grid.cells[0], 1, tmp_path), torch.device("cpu"), lambda line: None)
     rows = [row for data in made.data.splits.values() for row in data["train"].rows.texts]
     assert other["tasks"]["mlm"]["data"]["train"]["rows"] == len({t for row in rows for t in row})
@@ -94,9 +94,11 @@ def test_the_shipped_grid_trains_both_cells_on_the_same_labelled_rows(overrides,
     assert config.tasks["mlm"].max_rows is None and config.tasks["sst"].max_rows == 3000
 
     comparison = compare(groups, grid.baseline, resamples=20)
-    base, longer = comparison["groups"]
-    assert "mlm" not in base["tasks"] and base["overall"] and longer["overall"]["difference"]
-    assert all(group["holdout"]["overall"] for group in comparison["groups"])
+    base, longer = comparison["rows"]
+    assert (
+        "mlm" not in base["cells"] and base["cells"][MEAN] and longer["cells"][MEAN]["difference"]
+    )
+    assert all(group["holdout"][MEAN] for group in comparison["rows"])
 
 
 def test_masked_lm_does_not_enter_the_mean_that_selects(run_dir):
@@ -181,10 +183,13 @@ def test_comparison_and_ensemble_with_a_run_that_has_no_masked_lm(
     arguments = ["report", str(plain), str(run_dir), "--output", str(out)]
     assert run_multitask.main(arguments) == 0, capsys.readouterr().err
     comparison = json.loads((out / "comparison.json").read_text())
-    assert [set(g["tasks"]) for g in comparison["groups"]] == [set(EVERY_TASK[:3]), set(EVERY_TASK)]
-    for group, directory in zip(comparison["groups"], (plain, run_dir), strict=True):
+    assert [set(row["cells"]) - {MEAN} for row in comparison["rows"]] == [
+        set(EVERY_TASK[:3]),
+        set(EVERY_TASK),
+    ]
+    for group, directory in zip(comparison["rows"], (plain, run_dir), strict=True):
         mean = report_of(directory)["overall"]["mean"]
-        assert group["overall"]["mean"] == pytest.approx(mean)
+        assert group["cells"][MEAN]["mean"] == pytest.approx(mean)
     capsys.readouterr()
     assert run_multitask.main(["predict", str(plain), str(run_dir)]) == 0
     assert "they have no labels: mlm" in capsys.readouterr().out

@@ -243,7 +243,7 @@ def test_a_comparison_resamples_the_rows_of_both_kinds(run_dir, config, tmp_path
     out = tmp_path / "comparison"
     main(capsys, "report", other, run_dir, "--output", out)
     comparison = json.loads((out / "comparison.json").read_text())
-    weak, strong = (group["tasks"] for group in comparison["groups"])
+    weak, strong = (row["cells"] for row in comparison["rows"])
     for task in ("ner", "qa"):
         entry = report_of(run_dir)["tasks"][task]
         assert strong[task]["mean"] == pytest.approx(entry["dev"]["f1"])

@@ -1,45 +1,36 @@
-"""A command replaces the files of an earlier start, and no others."""
+"""A command writes to a directory that is empty or has a result of an earlier command."""
 
 import json
-import os
 
 import pytest
 
-from multitask.store.outputs import check_replaced, has_keys
+from multitask.store.outputs import MARKERS, SWEEPS, check_output
 from multitask.utils.errors import UserError
 
 
-@pytest.fixture
-def check(tmp_path):
-    return lambda: check_replaced(tmp_path / "x.json", ("a", "b"), ("x.md", "x.png"))
+def test_a_new_or_an_empty_directory_is_free(tmp_path):
+    check_output(tmp_path)
+    check_output(tmp_path / "new")
 
 
-def test_a_directory_without_such_files_is_free(check, tmp_path):
-    check()
-    (tmp_path / "notes.md").touch()
-    check()
+@pytest.mark.parametrize("name", [*MARKERS, *SWEEPS])
+def test_a_result_of_ours_is_replaced_with_all_other_files(name, tmp_path):
+    (tmp_path / name).write_text(json.dumps({"format": 1}))
+    (tmp_path / "table.md").write_text("old")
+    check_output(tmp_path)
+    check_output(tmp_path, name)
 
 
-@pytest.mark.parametrize("name", ["x.json", "x.md", "x.png"])
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"a": 1}', "[" * 100_000])
-def test_a_file_of_something_else_is_not_replaced(name, text, check, tmp_path):
-    (tmp_path / name).write_text(text)
-    with pytest.raises(UserError, match=rf"{name} was not written by this command: choose"):
-        check()
+@pytest.mark.parametrize("text", ["mine", "[]", '{"groups": []}', "\udcff"])
+def test_a_file_that_only_has_the_name_is_not_ours(text, tmp_path):
+    (tmp_path / "comparison.json").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(UserError, match="is not empty"):
+        check_output(tmp_path)
 
 
-def test_the_files_of_an_earlier_start_are_replaced(check, tmp_path):
-    (tmp_path / "x.json").write_text(json.dumps({"a": 1, "b": 2, "more": 3}))
-    (tmp_path / "x.md").touch()
-    check()
-
-
-def test_of_a_link_the_link_is_replaced(check, tmp_path):
-    (tmp_path / "other").touch()
-    (tmp_path / "x.md").symlink_to(tmp_path / "other")
-    check()
-
-
-def test_a_pipe_has_no_keys(tmp_path):
-    os.mkfifo(tmp_path / "x.json")
-    assert not has_keys(tmp_path / "x.json", ("a",))
+def test_another_kind_of_result_and_a_file_are_refused(tmp_path):
+    (tmp_path / "paper.json").write_text(json.dumps({"format": 1}))
+    with pytest.raises(UserError, match=r"has no grid\.yaml"):
+        check_output(tmp_path, "grid.yaml")
+    with pytest.raises(UserError, match="is a file"):
+        check_output(tmp_path / "paper.json")

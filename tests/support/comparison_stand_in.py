@@ -30,14 +30,21 @@ def compare(
         }
         for group in groups
     ]
-    return {"baseline": baseline, "axes": axes, "margin": margin, "groups": result, "notes": []}
+    return {
+        "format": 2,
+        "baseline": baseline,
+        "axes": axes,
+        "margin": margin,
+        "rows": result,
+        "notes": [],
+    }
 
 
-def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
+def write_sheet(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     texts = {
         "comparison.json": json.dumps(comparison),
         "table.md": "\n".join(
-            [*(group["name"] for group in comparison["groups"]), *comparison["notes"]]
+            [*(group["name"] for group in comparison["rows"]), *comparison["notes"]]
         ),
     }
     for name, text in texts.items():

@@ -24,7 +24,7 @@ grid:
   training.lr: [1e-4, 1e-3]
 """
 # the keys of a group in comparison.json with times and paths
-DIFFERING = ("runs", "training_time")
+DIFFERING = ("runs", "epoch_seconds")
 
 
 def write_grid(desk: Path, encoder: Path, data: Path, *, epochs: int) -> None:
@@ -54,7 +54,7 @@ def train(desk: Path, engine: str, output: str) -> None:
 def numbers(desk: Path, output: str) -> dict:
     """A comparison without times and paths."""
     comparison = json.loads((desk / output / "comparison.json").read_text())
-    for group in comparison["groups"]:
+    for group in comparison["rows"]:
         for key in DIFFERING:
             del group[key]
     # a note lists commits if somebody commits while the grids are trained

@@ -11,6 +11,7 @@ import torch
 import run_multitask
 from multitask.config import load_config
 from multitask.models.encoders import BertEncoder
+from multitask.reporting.sheet import MEAN
 from multitask.sweep import probe_grid, run_sweep
 from multitask.sweep.progress_bars import Progress
 from multitask.training import frozen_probe
@@ -202,13 +203,13 @@ def test_a_pooler_with_parameters_is_trained_with_its_head(desk, head, kept, mon
 
 def test_the_comparison_says_that_rows_are_composed(finished):
     comparison = json.loads((finished / "comparison.json").read_text())
-    assert [(group["name"], group["seeds"]) for group in comparison["groups"]] == [
+    assert [(group["name"], group["seeds"]) for group in comparison["rows"]] == [
         (cell, [1, 2]) for cell in CELLS
     ]
     for cell in CELLS:
-        (group,) = [group for group in comparison["groups"] if group["name"] == cell]
+        (group,) = [group for group in comparison["rows"] if group["name"] == cell]
         means = [report(finished, cell, seed)["overall"]["mean"] for seed in (1, 2)]
-        assert group["overall"]["values"] == pytest.approx(means)
+        assert group["cells"][MEAN]["values"] == pytest.approx(means)
     for name in ("table.md", "table.tex"):
         assert "Rows composed of probes: every run." in (finished / name).read_text()
 

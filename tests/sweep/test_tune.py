@@ -108,7 +108,7 @@ def test_an_edited_search_or_another_directory_is_refused(search, capsys):
     Path("full").mkdir()
     Path("full/file").touch()
     assert main(search, "--output", "full") == 2
-    assert "holds no search" in capsys.readouterr().err
+    assert "is not empty" in capsys.readouterr().err
     assert main(search, "--detach", "--engine", "slurm") == 2
     assert capsys.readouterr().err.startswith("error: --detach: ")
 

@@ -1,4 +1,4 @@
-"""Tables of grids (`ablate`, `report`) and of papers (`table`)."""
+"""Tables of grids (`ablate`, `report`) and of papers (`table`), and what they show in words."""
 
 import json
 from collections.abc import Sequence
@@ -8,103 +8,122 @@ from scipy.stats import ttest_rel
 
 from multitask.reporting import sheet_tables
 from multitask.reporting.layout import load_layout
-from multitask.reporting.sheet_tables import paper_markdown
 from multitask.reporting.statistics import holm
-from multitask.reporting.table_formats import Table, markdown, number
-from multitask.reporting.verdicts import Compared, sentence
-from tools.measured_docs.store import RESULTS, ROOT, StoredComparison, StoredPaper, source_line
-
-GRIDS = RESULTS / "grids"
-PAPERS = RESULTS / "papers"
+from multitask.reporting.table_formats import Table, markdown, message, number
+from multitask.reporting.verdicts import Compared, sentence, verdicts
+from tools.measured_docs.store import RESULTS, ROOT, StoredSheet, source_line
 
 
-def load_grid(name: str) -> StoredComparison | None:
-    """Load a stored comparison; return None if it was not measured yet."""
-    file = GRIDS / f"{name}.json"
+def load_sheet(name: str) -> StoredSheet | None:
+    """Load ``grids/NAME`` or ``papers/NAME``; return None if it was not measured yet."""
+    file = RESULTS / f"{name}.json"
     return json.loads(file.read_text()) if file.is_file() else None
-
-
-def load_paper(name: str) -> StoredPaper | None:
-    """Load a stored table of a paper; return None if it was not measured yet."""
-    file = PAPERS / f"{name}.json"
-    return json.loads(file.read_text()) if file.is_file() else None
-
-
-def _notes(comparison: StoredComparison) -> list[str]:
-    """Write what a reader must know, such as missing runs: one list of lines, or nothing."""
-    notes = "\n".join(f"- {note}" for note in comparison["notes"])
-    return [notes] if notes else []
 
 
 def grid(name: str) -> str | None:
     """Write all tables of a grid, and their source."""
-    comparison = load_grid(name)
-    if comparison is None:
+    sheet = load_sheet(f"grids/{name}")
+    return None if sheet is None else _page(sheet, sheet["notes"])
+
+
+def paper(name: str) -> str | None:
+    """Write a paper's table with our values in it, and their source."""
+    sheet = load_sheet(f"papers/{name}")
+    return None if sheet is None else _page(sheet, _without_verdicts(sheet))
+
+
+def ours(name: str) -> str | None:
+    """Write our scores and differences of a paper's table; its page has the rest."""
+    sheet = load_sheet(f"papers/{name}")
+    if sheet is None:
         return None
+    sheet["columns"] = {
+        name: column for name, column in sheet["columns"].items() if "over" not in column
+    }
+    for cell in (cell for row in sheet["rows"] for cell in row["cells"].values()):
+        cell.update({"printed": None, "epoch_seconds": None, "dev_seconds": None})
+    sheet["paper"] = {"source": None}
+    return _page(sheet, _without_verdicts(sheet))
+
+
+def _without_verdicts(sheet: StoredSheet) -> list[str]:
+    """Return the notes of a paper's table; a separate block has the verdicts (``says``)."""
+    sheet["verdicts"] = []
+    return sheet_tables.remarks(sheet)
+
+
+def _page(sheet: StoredSheet, notes: Sequence[str]) -> str:
     parts = [
         f"{markdown(title)}:\n\n{table.markdown()}"
-        for title, table in sheet_tables.titled_tables(comparison)
+        for title, table in sheet_tables.titled_tables(sheet)
     ]
-    return "\n\n".join([*parts, *_notes(comparison), source_line(comparison["source"])]) + "\n"
+    listed = ["\n".join(f"- {message(note)}" for note in notes)] if notes else []
+    return "\n\n".join([*parts, *listed, source_line(sheet["source"])]) + "\n"
 
 
 def scores(name: str) -> str | None:
-    """Write a grid's dev scores with the difference of the mean and the time, and their source.
+    """Write a grid's dev scores with the difference of the mean and the training, and their source.
 
     The grid's page has the rest: the held-out rows, and the difference of each task.
     """
-    comparison = load_grid(name)
-    if comparison is None:
+    sheet = load_sheet(f"grids/{name}")
+    if sheet is None:
         return None
-    score_table = sheet_tables.score_table(comparison)
-    header, rows = [*score_table.header], [[*row] for row in score_table.rows]
-    difference = (
-        f"mean: {sheet_tables.difference_title(comparison).replace('Difference', 'difference')}"
-    )
-    for title, other in (
-        (difference, sheet_tables.difference_table(comparison)),
-        ("time of an epoch", sheet_tables.time_table(comparison)),
-    ):
-        if other is not None:
-            last = {name: cells[-1] for name, *cells in other.rows}
-            header.append(title)
-            rows = [[*row, last.get(row[0], "-")] for row in rows]
-    table = Table(header, rows, score_table.marked).markdown()
-    return "\n\n".join([table, *_notes(comparison), source_line(comparison["source"])]) + "\n"
+    table = sheet_tables.score_table(sheet)
+    header, rows = [*table.header], [[*row] for row in table.rows]
+    difference = sheet_tables.difference_table(sheet)
+    others = [*sheet_tables.training_tables(sheet).values()]
+    if difference:
+        title = f"mean: {sheet_tables.difference_title(sheet).replace('D', 'd', 1)}"
+        others.insert(0, Table(("", title), [[row[0], row[-1]] for row in difference.rows]))
+    for other in others:
+        header += other.header[1:]
+        cells = {name: of_row for name, *of_row in other.rows}
+        missing = ["-"] * (len(other.header) - 1)
+        rows = [[*row, *cells.get(row[0], missing)] for row in rows]
+    parts = [Table(header, rows, table.marked).markdown()]
+    if sheet["notes"]:
+        parts.append("\n".join(f"- {note}" for note in sheet["notes"]))
+    return "\n\n".join([*parts, source_line(sheet["source"])]) + "\n"
+
+
+def says(name: str) -> str | None:
+    """Write the sentences about ``grids/NAME`` or ``papers/NAME``; None if it is not measured."""
+    sheet = load_sheet(name)
+    if sheet is None:
+        return None
+    text = ""
+    for line in map(markdown, verdicts(sheet)):  # a paragraph per baseline, its sentences below it
+        alone = line.startswith(("Compared with ", "Of "))
+        text += f"\n{line}\n\n" if alone else f"- {line}\n"
+    return text.strip("\n") + "\n" if text else None
 
 
 def paired(name: str) -> str | None:
-    """Write the difference of the second of two groups to the first, for a grid of such pairs.
+    """Write the difference of the second of two rows to the first, for a grid of such pairs.
 
     The test is scipy's paired t-test over seeds, which takes the dev rows as fixed. p is corrected
     over the pairs by Holm's method.
     """
-    comparison = load_grid(name)
-    if comparison is None:
+    sheet = load_sheet(f"grids/{name}")
+    if sheet is None:
         return None
-    groups = comparison["groups"]
-    pairs = list(zip(groups[::2], groups[1::2], strict=True))
+    pairs = list(zip(sheet["rows"][::2], sheet["rows"][1::2], strict=True))
     rows = [[f"{second['name']} - {first['name']}"] for first, second in pairs]
     said = []
-    for column, title in enumerate(sheet_tables.columns(comparison)):
+    for column in sheet["columns"]:
         compared = []
-        entries: list[list[Any]] = [
-            [sheet_tables.entries(comparison, group)[column] for group in pair] for pair in pairs
-        ]
-        tests = [ttest_rel(second["values"], first["values"]) for first, second in entries]
+        cells: list[Any] = [[row["cells"][column] for row in pair] for pair in pairs]
+        tests = [ttest_rel(second["values"], first["values"]) for first, second in cells]
         corrected = holm([test.pvalue for test in tests])
-        for row, (first, second), test, p in zip(rows, entries, tests, corrected, strict=True):
-            low, high = test.confidence_interval(comparison["confidence"])
-            gain: Any = {
-                "value": second["mean"] - first["mean"],
-                "low": low,
-                "high": high,
-                "p_holm": p,
-            }
+        for row, (first, second), test, p in zip(rows, cells, tests, corrected, strict=True):
+            low, high = test.confidence_interval(sheet["confidence"])
+            value = second["mean"] - first["mean"]
+            gain: Any = {"value": value, "low": low, "high": high, "p_holm": p}
             row.append(sheet_tables.difference_cell(gain))
             compared.append(Compared(row[0], gain))
-        said.append(f"- {markdown(sentence(title, compared))}")
-    table = Table(("over seeds", *sheet_tables.columns(comparison)), rows)
+        said.append(f"- {markdown(sentence(sheet['columns'][column]['title'], compared))}")
+    table = Table(("over seeds", *sheet_tables.titles(sheet)), rows)
     return "\n".join([table.markdown(), "", *said]) + "\n"
 
 
@@ -116,8 +135,6 @@ def printed(name: str) -> str:
         column.title: [layout.rows[key].printed[place] for key in keys]
         for place, column in enumerate(layout.columns)
     }
-    title = layout.averages if isinstance(layout.averages, str) else "average"
-    columns[title] = [layout.rows[key].average for key in keys]
     shown = {title: _as_printed(values) for title, values in columns.items() if any(values)}
     point = f"{layout.curve} = " if layout.curve else ""
     names = [point + (layout.rows[key].title or key) for key in keys]
@@ -137,28 +154,3 @@ def _as_printed(values: Sequence[float | None]) -> list[str]:
         number(value, f".{max(count, least)}f")
         for value, count in zip(values, decimals, strict=True)
     ]
-
-
-def paper(name: str) -> str | None:
-    """Write a paper's table with our values in it, and their source."""
-    stored = load_paper(name)
-    return None if stored is None else _as_page(stored)
-
-
-def ours(name: str) -> str | None:
-    """Write our scores and differences of a paper's table; its page has the rest."""
-    stored = load_paper(name)
-    if stored is None:
-        return None
-    table = stored["table"]
-    for cell in filter(None, (cell for row in table["rows"] for cell in row["cells"])):
-        cell.update({"printed": None, "epoch_seconds": None, "dev_seconds": None})
-    table.update({"source": None, "paper": None, "averages": []})
-    return _as_page(stored)
-
-
-def _as_page(stored: StoredPaper) -> str:
-    """Write the tables and their notes; a separate block has the verdicts (``says``)."""
-    stored["table"]["verdicts"] = []
-    text = paper_markdown(stored["table"]).partition("\n\n")[2].replace("## ", "### ")
-    return f"{text}\n{source_line(stored['source'])}\n"

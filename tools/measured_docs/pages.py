@@ -14,7 +14,6 @@ from tools.measured_docs import (
     grid_tables,
     parameters,
     run_tables,
-    sentences,
     text_excerpts,
 )
 from tools.measured_docs.store import DOCS
@@ -36,7 +35,7 @@ KINDS: dict[str, Callable[[str], str | None]] = {
     "parameters": parameters.parameters,
     "paper": grid_tables.paper,
     "ours": grid_tables.ours,
-    "says": sentences.says,
+    "says": grid_tables.says,
     "exported": text_excerpts.exported,
     "benchmark": text_excerpts.benchmark,
     "goals": benchmark_goals.goals,

@@ -26,9 +26,7 @@ from typing import Any, NotRequired, TypedDict
 from multitask.config.registry import task_type
 from multitask.config.yaml_merge import load_tree
 from multitask.config.yaml_reader import dump_override
-from multitask.reporting.sheet import Comparison, PaperCell, PaperTable
-from multitask.store.run_directory import RunDirectory
-from multitask.store.saved import RunReport
+from multitask.reporting.sheet import Sheet
 from multitask.sweep.grid import GridFile, load_grid
 from multitask.sweep.sweep_directory import SweepDirectory
 from multitask.utils.errors import UserError
@@ -56,14 +54,9 @@ class Origin(TypedDict):
     kernels: NotRequired[str]
 
 
-class StoredComparison(Comparison):
-    source: Source
+class StoredSheet(Sheet):
+    """A sheet and its source; of a paper's table also the origin of each run, if it is known."""
 
-
-class StoredPaper(TypedDict):
-    """A paper's table, its source, and the origin of each run in it; old files lack that."""
-
-    table: PaperTable
     source: Source
     made: NotRequired[dict[str, Origin]]
 
@@ -142,46 +135,46 @@ def _store_epochs(run: Path, results: Path) -> None:
 
 def _store_comparison(directory: Path, results: Path) -> None:
     """Store the comparison of an ablation, or of `report`."""
-    comparison: Comparison = _read(directory / "comparison.json")
-    groups = comparison["groups"]
-    runs = [Path(run) for group in groups for run in group["runs"]]
+    sheet: Sheet = _read(directory / "comparison.json")
+    rows = sheet["rows"]
+    runs = [Path(run) for row in rows for run in row["runs"]]
     name, grid = directory.name, directory
     if directory.parent.name == "tasks":  # of a grid that trains tasks apart
         grid = directory.parents[1]
         name = f"{grid.name}_{name}"
     if SweepDirectory(grid).cells.is_dir():
-        config = _grid_file(grid.name, [group["name"] for group in groups])
+        config = _grid_file(grid.name, [row["name"] for row in rows])
         command = f"ablate {config.relative_to(ROOT)} data_dir=DIR"
         command = " ".join([command, *_overrides(grid, config)])
     else:
         command = f"report {' '.join(f'runs/{run.name}' for run in runs)}"
-        for group in groups:
-            group["runs"] = [f"runs/{Path(run).name}" for run in group["runs"]]
+        for row in rows:
+            row["runs"] = [f"runs/{Path(run).name}" for run in row["runs"]]
     origins = [_origin(_locate(run, directory)) for run in runs]
-    stored: StoredComparison = {**comparison, "source": _source(command, origins)}
+    stored: StoredSheet = {**sheet, "source": _source(command, origins)}
     _write(results / "grids" / f"{name}.json", stored)
 
 
 def _store_paper(directory: Path, results: Path) -> None:
     """Store a paper's table; a column that has no runs now keeps what was stored before."""
-    table: PaperTable = _read(directory / "paper.json")
+    table: Sheet = _read(directory / "paper.json")
     file = results / "papers" / f"{directory.name}.json"
-    before: StoredPaper | None = _read(file) if file.is_file() else None
+    before: StoredSheet | None = _read(file) if file.is_file() else None
     runs = {run: _locate(Path(run), directory) for run in _runs_of(table)}
     made = {run: _origin(place) for run, place in runs.items()}
     for run, place in runs.items():
         made[run]["kernels"] = _kernels(place)
-    same_columns = before is not None and before["table"]["columns"] == table["columns"]
-    averaged = bool(table["averages"])  # over all columns
+    same_columns = before is not None and before["columns"] == table["columns"]
+    averaged = any("over" in column for column in table["columns"].values())  # all columns
     if before is not None and "made" in before and same_columns and not averaged:
-        _fill_columns(table, before["table"])
+        _fill_columns(table, before)
         made = before["made"] | made
     made = {run: made[run] for run in _runs_of(table)}
     (layout,) = (ROOT / "configs").rglob(f"{directory.name}.yaml")
     grids = dict.fromkeys(f"runs/{Path(run).parents[2].name}" for run in made)
     source = _source(f"table {layout.relative_to(ROOT)} {' '.join(grids)}", [*made.values()])
     source["kernels"] = sorted({origin["kernels"] for origin in made.values()})
-    stored: StoredPaper = {"table": table, "source": source, "made": made}
+    stored: StoredSheet = {**table, "source": source, "made": made}
     _write(file, stored)
 
 
@@ -233,28 +226,23 @@ def _kernels(run: Path) -> str:
 # --- papers' tables ---
 
 
-def _runs_of(table: PaperTable) -> list[str]:
+def _runs_of(table: Sheet) -> list[str]:
     """List each run once: a task with two metrics has its runs in two columns."""
-    cells = [cell for row in table["rows"] for cell in row["cells"] if cell]
+    cells = [cell for row in table["rows"] for cell in row["cells"].values()]
     return [*dict.fromkeys(run for cell in cells for run in cell.get("runs", []))]
 
 
-def _column(table: PaperTable, place: int) -> list[PaperCell | None]:
-    return [row["cells"][place] for row in table["rows"]]
-
-
-def _fill_columns(table: PaperTable, before: PaperTable) -> None:
+def _fill_columns(table: Sheet, before: Sheet) -> None:
     """Copy the columns that have no runs now from the table before, with its notes."""
     cells_before = {row["name"]: row["cells"] for row in before["rows"]}
     empty = [
-        column
-        for column in range(len(table["columns"]))
-        if not any(cell and cell.get("runs") for cell in _column(table, column))
+        name
+        for name in table["columns"]
+        if not any(name in r["cells"] and r["cells"][name].get("runs") for r in table["rows"])
     ]
     for row in table["rows"]:
-        for column in empty:
-            if row["name"] in cells_before:
-                row["cells"][column] = cells_before[row["name"]][column]
+        old = cells_before.get(row["name"], {})
+        row["cells"] |= {name: old[name] for name in empty if name in old}
     if empty:
         table["notes"] = [*dict.fromkeys([*table["notes"], *before["notes"]])]
 

@@ -25,7 +25,7 @@ from multitask.store.files import (
     replacing,
     write_checksums,
 )
-from multitask.store.outputs import has_keys
+from multitask.store.outputs import is_ours
 from multitask.utils.errors import NotFinite, UserError, no_file
 from multitask.utils.heartbeat import tracked
 from multitask.utils.limits import JSON_BYTES, read_bounded
@@ -220,7 +220,8 @@ def check_output(directory: Path, overwrite: bool) -> None:
         return
     names = {path.name for path in entries(directory)} if directory.is_dir() else {""}
     others = names - {FACTS, VECTORS, TEXTS, CHECKSUMS}
-    if others or (names and not has_keys(directory / FACTS, ("origin", "texts"))):
+    # a damaged index is one, too
+    if others or (names and not (names >= {FACTS, VECTORS, TEXTS} or is_ours(directory / FACTS))):
         raise UserError(f"{directory} holds no index, or other files too: choose another --out")
     if names and not overwrite:
         raise UserError(f"{directory} holds an index already: --overwrite, or choose another --out")

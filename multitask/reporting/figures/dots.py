@@ -14,7 +14,7 @@ from multitask.reporting.compare import heatmaps, long_axes
 from multitask.reporting.figures import style
 from multitask.reporting.figures.curves import draw_curve_bands, loss_gaps
 from multitask.reporting.figures.maps import draw_heatmaps
-from multitask.reporting.sheet import Comparison, PaperRow, PaperTable
+from multitask.reporting.sheet import MEAN, Sheet
 from multitask.store.run_directory import RunDirectory
 
 IN_A_ROW = 4
@@ -24,12 +24,12 @@ MAX_CURVES = len(style.GROUPS)
 NAME, PANEL_TITLE, TICK = 48, 30, 14
 
 
-def draw_all(directory: Path, comparison: Comparison) -> list[Path]:
+def draw_all(directory: Path, comparison: Sheet) -> list[Path]:
     """Write every figure: the scores of all groups, the grid's heat maps, the learning curves."""
     figures = {directory / "figure.png": draw_comparison(comparison)}
     maps = heatmap_files(directory, comparison)
-    for (title, file), task in zip(maps.items(), (*comparison["tasks"], None), strict=False):
-        figures[file] = draw_heatmaps(heatmaps(comparison, task), title)
+    for (title, file), column in zip(maps.items(), comparison["columns"], strict=False):
+        figures[file] = draw_heatmaps(heatmaps(comparison, column), title)
     if drawn := curve_groups(comparison):
         figures[directory / sheet.CURVES] = draw_curve_bands(drawn)
         gaps = draw_curve_bands(drawn, loss_gaps, "loss above the training loss,")
@@ -43,38 +43,38 @@ def _saved(figures: "Mapping[Path, style.Figure]") -> list[Path]:
     return list(figures)
 
 
-def heatmap_files(directory: Path, comparison: Comparison) -> dict[str, Path]:
+def heatmap_files(directory: Path, comparison: Sheet) -> dict[str, Path]:
     """Return the heat maps' files by column title; none for a grid of fewer than two axes.
 
     With several tasks, the map of their mean comes last.
     """
     if len(long_axes(comparison)) < 2:
         return {}
-    names = [f"heatmap_{task}.png" for task in comparison["tasks"]]
-    if len(names) > 1 and any(group["overall"] for group in comparison["groups"]):
+    names = [f"heatmap_{task}.png" for task in sheet.tasks(comparison)]
+    if len(names) > 1 and any(MEAN in row["cells"] for row in comparison["rows"]):
         names.append("heatmap.png")
     files = [directory / name for name in names]
-    return dict(zip(sheet.columns(comparison), files, strict=False))
+    return dict(zip(sheet.titles(comparison), files, strict=False))
 
 
-def curve_groups(comparison: Comparison) -> dict[str, list[Path]]:
+def curve_groups(comparison: Sheet) -> dict[str, list[Path]]:
     """Return the runs of the groups whose learning curves are drawn.
 
     These are all groups with a log. Of more than ``MAX_CURVES`` groups, they are the baseline, then
     the groups that are best in some column, then the others by their mean over tasks.
     """
-    runs = {group["name"]: [*map(Path, group["runs"])] for group in comparison["groups"]}
+    runs = {row["name"]: [*map(Path, row["runs"])] for row in comparison["rows"]}
 
-    def rank(group: sheet.ComparedGroup) -> tuple[bool, bool, float]:
-        best = any(entry and entry["best"] for entry in sheet.entries(comparison, group))
-        overall = group["overall"]
+    def rank(row: sheet.Row) -> tuple[bool, bool, float]:
+        best = any(cell["best"] for cell in row["cells"].values())
+        overall = row["cells"].get(MEAN)
         mean = -math.inf if overall is None or overall["mean"] is None else overall["mean"]
-        return group["name"] != comparison["baseline"], not best, -mean
+        return row["name"] != comparison["baseline"], not best, -mean
 
     logged = [
-        group["name"]
-        for group in sorted(comparison["groups"], key=rank)
-        if all(RunDirectory(run).metrics.is_file() for run in runs[group["name"]])
+        row["name"]
+        for row in sorted(comparison["rows"], key=rank)
+        if all(RunDirectory(run).metrics.is_file() for run in runs[row["name"]])
     ]
     return {name: paths for name, paths in runs.items() if name in logged[:MAX_CURVES]}
 
@@ -113,18 +113,19 @@ def _dots(
     style.quiet_frame(axes, across=not upright)
 
 
-def draw_comparison(comparison: Comparison) -> "style.Figure":
+def draw_comparison(comparison: Sheet) -> "style.Figure":
     """Draw a panel per task and one for their mean: a line of dots per group, one dot per seed.
 
     The bar is the 95 % interval of the group's mean; the baseline's mean is a dashed line.
     """
-    groups, tasks = comparison["groups"], comparison["tasks"]
-    names = [group["name"] for group in groups]
+    rows, tasks = comparison["rows"], sheet.tasks(comparison)
+    names = [row["name"] for row in rows]
     at = names.index(comparison["baseline"])
-    scores = list(zip(*(sheet.entries(comparison, group) for group in groups), strict=True))
-    titles = [style.metric_title(task, kind["metric"]) for task, kind in tasks.items()]
+    scores = list(zip(*(sheet.line(comparison, row["cells"]) for row in rows), strict=True))
+    metrics = [comparison["columns"][task]["metric"] for task in tasks]
+    titles = [*map(style.metric_title, tasks, metrics)]
     titles += ["mean of the tasks"] * (len(tasks) > 1)
-    size = (2.9, 1.3 + 0.3 * max(len(groups), 3))
+    size = (2.9, 1.3 + 0.3 * max(len(rows), 3))
     figure, places = style.panels(titles, size, (2.6, 0), IN_A_ROW, sharey=True)
     labels = {"seed": "one seed", "interval": "95 % interval of the group's mean"}
     labels |= {"mean": "mean", "best": "best mean"}
@@ -150,7 +151,7 @@ def _name_rows(axes: "style.Axes", names: Sequence[str]) -> None:
     axes.set_ylim(len(names) - 0.5, -0.5)
 
 
-def draw_paper_table(directory: Path, table: PaperTable) -> list[Path]:
+def draw_paper_table(directory: Path, table: Sheet) -> list[Path]:
     """Write the figures that the table has numbers for; return their paths.
 
     Gains are differences of means, so a table of standard deviations has no figure of them.
@@ -161,7 +162,7 @@ def draw_paper_table(directory: Path, table: PaperTable) -> list[Path]:
     return _saved(figures)
 
 
-def draw_scores(table: PaperTable) -> "style.Figure":
+def draw_scores(table: Sheet) -> "style.Figure":
     """Draw a panel per column with runs of ours: each row's seeds, mean, spread, printed value.
 
     The axes of all panels span the same number of points, as in MaxPoolBERT's Figure 3, so that
@@ -169,11 +170,11 @@ def draw_scores(table: PaperTable) -> "style.Figure":
     medians; a table of standard deviations shows these alone. Methods are listed down the side;
     the points of a ``curve`` are joined from left to right.
     """
-    statistic, curve = table["statistic"], table["curve"]
+    statistic, curve = table["statistic"], table.get("curve")
     shown = statistic if statistic in ("sd", "median") else "mean"
     columns: dict[str, list[Any]] = {}
-    for place, column in enumerate(table["columns"]):
-        cells: list[Any] = [row["cells"][place] for row in table["rows"]]
+    for name, column in table["columns"].items():
+        cells: list[Any] = [row["cells"].get(name) for row in table["rows"]]
         if any(cell and cell["values"] for cell in cells):
             columns[style.wrapped(column["title"], PANEL_TITLE)] = cells
     names = _names([row["title"] for row in table["rows"]])
@@ -188,7 +189,7 @@ def draw_scores(table: PaperTable) -> "style.Figure":
         rows = []
         for cell in cells:
             middle, sd = cell and cell.get(shown), cell and cell.get("sd")
-            row = cell and {"mean": middle, "printed": cell["printed"]}
+            row = cell and {"mean": middle, "printed": cell.get("printed")}
             if row and shown != "sd":
                 row["values"] = cell["values"]
                 if middle is not None and sd is not None:
@@ -215,15 +216,15 @@ def _names(titles: Sequence[str]) -> list[str]:
     return [textwrap.fill(name, NAME) for name in style.labels(titles, width=style.LONGEST)]
 
 
-def draw_gains(table: PaperTable) -> "style.Figure":
+def draw_gains(table: Sheet) -> "style.Figure":
     """Draw the gain over the baseline, with its interval, by the number of training rows.
 
     The paper's gains are open marks next to ours. If the columns are sizes of training sets
     (``cells``), each task is a line; else each task is a point, in the order of their sizes. The
     first column of a task counts.
     """
-    by_size = any(column.get("cells") for column in table["columns"])
-    point = f"{table['curve']} = " if table["curve"] else ""
+    by_size = any(column.get("cells") for column in table["columns"].values())
+    point = f"{table['curve']} = " if table.get("curve") else ""
     series: dict[str, dict[str, Row]] = {}
     sizes: dict[str, tuple[int, str]] = {}  # of the ticks, with the column's title
     for row in table["rows"]:
@@ -251,31 +252,29 @@ def draw_gains(table: PaperTable) -> "style.Figure":
     axes.axhline(0, **style.LOOKS["zero"])
     axes.set_xticks(range(len(ticks)), ticks)
     axes.set_xlabel("training rows")
-    base = (
-        point + table["baseline_title"] if sheet.has_one_baseline(table) else "each row's baseline"
-    )
+    one = sheet.has_one_baseline(table)
+    base = sheet.title_of(table, table["baseline"]) if one else "each row's baseline"
     axes.set_ylabel(f"{style.wrapped(f'gain over {base}', 40)}\nin points, 95 % interval")
     style.legend_below(figure, [*names, key])
     style.make_room(figure)
     return figure
 
 
-def _gains(table: PaperTable, row: PaperRow) -> Iterator[tuple[str, str, int, Row]]:
+def _gains(table: Sheet, row: sheet.Row) -> Iterator[tuple[str, str, int, Row]]:
     """Yield task, column's title, training rows and difference to the baseline in points.
 
     There is one per task and size of the training set. The paper's difference is ``printed``.
     """
     done = set()
     base = sheet.baseline_of(table, row)
-    other: list[Any] = base["cells"] if base else [None] * len(table["columns"])
-    for column, cell, of_base in zip(table["columns"], row["cells"], other, strict=True):
-        task, gain = column["of"] or column["task"], cell.get("difference") if cell else None
-        size = cell.get("train_rows") if cell else None
-        if not (cell and gain and size) or (task, column["cells"]) in done:
-            continue
-        if None not in (gain["value"], gain["low"]):
-            done.add((task, column["cells"]))
-            ours, its = cell["printed"], of_base and of_base["printed"]
+    for name, cell in row["cells"].items():
+        column, gain = table["columns"][name], cell.get("difference")
+        size = sheet.facts(row, name).get("train_rows")
+        task, label = column.get("of") or column.get("task", ""), column.get("cells")
+        if gain and size and (task, label) not in done and None not in (gain["value"], gain["low"]):
+            done.add((task, label))
+            other = base["cells"].get(name) if base else None
+            ours, its = cell.get("printed"), other.get("printed") if other else None
             paper = None if ours is None or its is None else ours - its
             shown = {"mean": gain["value"], "low": gain["low"], "high": gain["high"]}
             yield task, column["title"], size, {**shown, "printed": paper}

@@ -16,6 +16,7 @@ from multitask.reporting.figures.dots import (
     draw_scores,
 )
 from multitask.reporting.layout import load_layout
+from multitask.reporting.sheet import MEAN
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
@@ -31,12 +32,14 @@ def made(groups, tasks=("sst", "sts")):
     """A comparison of so many groups, the first being the baseline."""
     return {
         "baseline": "group 0",
-        "tasks": {task: {"metric": "macro_f1"} for task in tasks},
-        "groups": [
+        "columns": {
+            **{task: {"title": task, "task": task, "metric": "macro_f1"} for task in tasks},
+            MEAN: {"title": "mean"},
+        },
+        "rows": [
             {
                 "name": f"group {i}",
-                "tasks": {task: entry(0.5 + i / 100) for task in tasks},
-                "overall": entry(0.5 + i / 100),
+                "cells": {task: entry(0.5 + i / 100) for task in (*tasks, MEAN)},
             }
             for i in range(groups)
         ],
@@ -49,7 +52,7 @@ def panels(figure):
 
 def test_each_panel_shows_seeds_means_intervals_and_the_baseline():
     comparison = made(3)
-    comparison["groups"][2]["tasks"]["sts"]["best"] = True
+    comparison["rows"][2]["cells"]["sts"]["best"] = True
     drawn = panels(draw_comparison(comparison))
     assert list(drawn) == ["sst: macro f1", "sts: macro f1", "mean of the tasks"]
     axes = drawn["sts: macro f1"]
@@ -66,10 +69,10 @@ def test_each_panel_shows_seeds_means_intervals_and_the_baseline():
 
 def test_missing_and_undefined_scores_are_gaps():
     comparison = made(3)
-    del comparison["groups"][1]["tasks"]["sst"]
-    comparison["groups"][1]["overall"] = None
+    del comparison["rows"][1]["cells"]["sst"]
+    del comparison["rows"][1]["cells"][MEAN]
     undefined = {"mean": None, "low": None, "high": None, "values": [None, 0.4]}
-    comparison["groups"][0]["tasks"]["sst"] |= undefined
+    comparison["rows"][0]["cells"]["sst"] |= undefined
     figure = draw_comparison(comparison)
     shown = {
         line.get_label(): list(line.get_ydata()) for line in panels(figure)["sst: macro f1"].lines
@@ -81,7 +84,7 @@ def test_missing_and_undefined_scores_are_gaps():
 @pytest.mark.parametrize(("groups", "tasks"), [(1, 1), (2, 3), (27, 3), (5, 9)])
 def test_any_number_of_groups_and_tasks_fits(groups, tasks, tmp_path):
     comparison = made(groups, [f"task_{i}" for i in range(tasks)])
-    comparison["groups"][0]["name"] = comparison["baseline"] = "a name with $ signs $ " * 4
+    comparison["rows"][0]["name"] = comparison["baseline"] = "a name with $ signs $ " * 4
     figure = draw_comparison(comparison)
     assert len(panels(figure)) == (tasks + 1 if tasks > 1 else 1)
     figure.savefig(tmp_path / "figure.png", dpi=40)
@@ -106,24 +109,28 @@ def table(file: Path | str) -> dict:
     rows = []
     names = {key: row.title or key for key, row in layout.rows.items()} or {"a": "a", "b": "b"}
     for number, (key, title) in enumerate(names.items()):
-        cells = []
+        cells = {}
         printed = layout.rows[key].printed if key in layout.rows else []
         for place, column in enumerate(layout.columns):
+            if column.mean:
+                continue
             value = place / 10 + number
             size = SIZES.get(column.task, 1000)
             size = int(column.cells.removeprefix("rows_")) if column.cells else size
             gain = {"value": value, "low": value - 1, "high": value + 2} if number else None
-            cells.append(
-                {"values": [50.0 + number, 51.0 + number], "mean": 50.5, "sd": 0.5, "median": 50.9,
-                 "printed": printed[place] if printed else None,
-                 "train_rows": size, "difference": gain}
-            )  # fmt: skip
+            cells[column.title] = {
+                "values": [50.0 + number, 51.0 + number], "mean": 50.5, "sd": 0.5, "median": 50.9,
+                "printed": printed[place] if printed else None,
+                "train_rows": size, "difference": gain,
+            }  # fmt: skip
         rows.append({"name": key, "title": title, "cells": cells})
     baseline = layout.baseline or next(iter(names))
+    for row in rows:
+        row["baseline"] = None if row["name"] == baseline else baseline
     return {
         "title": layout.title, "statistic": layout.statistic, "curve": layout.curve,
-        "baseline": baseline, "baseline_title": names[baseline], "rows": rows,
-        "columns": [column.model_dump() for column in layout.columns],
+        "baseline": baseline, "rows": rows,
+        "columns": {column.title: column.model_dump() for column in layout.columns},
     }  # fmt: skip
 
 
@@ -156,7 +163,7 @@ def test_the_figures_of_every_layout_can_be_read(file, tmp_path, monkeypatch):
         labels |= {text.get_text() for text in shown[0].get_yticklabels()}
         if figure is saved[0]:
             assert set(titles) <= labels
-        elif not any(column["cells"] for column in made["columns"]):
+        elif not any(column["cells"] for column in made["columns"].values()):
             point = f"{made['curve']} = " if made["curve"] else ""
             assert {point + title for title in titles} - legend == {point + titles[0]}
 
@@ -186,7 +193,7 @@ def test_other_columns_are_a_point_for_each_task(tmp_path: Path):
         assert sorted(sizes) == pytest.approx(range(7), abs=0.4)
         # by size: wnli, rte, mrpc, sts, sst5, cola, sst2 by their places among the columns
         by_place = [value for _, value in sorted(zip(sizes, values, strict=True))]
-        assert by_place == pytest.approx([number + i / 10 for i in (5, 4, 1, 7, 6, 0, 3)])
+        assert by_place == pytest.approx([number + i / 10 for i in (5, 4, 1, 9, 8, 0, 3)])
     ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
     assert ticks[0] == "WNLI Acc.\n635" and ticks[2] == "MRPC Acc.\n3,668" and len(ticks) == 7
     for file in draw_paper_table(tmp_path, made):

@@ -58,7 +58,7 @@ def test_a_trained_grid_has_the_same_numbers_in_all_engines(engine, trained):
     if not (trained / engine).exists():
         trained_grid.train(trained, engine, engine)
     numbers = trained_grid.numbers
-    assert len(numbers(trained, engine)["groups"]) == 6
+    assert len(numbers(trained, engine)["rows"]) == 6
     assert numbers(trained, engine) == numbers(trained, "local")
 
 

@@ -3,7 +3,7 @@
 import json
 
 from tests.conftest import ROOT
-from tools.measured_docs import grid_tables, run_tables, text_excerpts
+from tools.measured_docs import run_tables, text_excerpts
 from tools.measured_docs.pages import measured_pages, renew
 from tools.measured_docs.store import RESULTS
 
@@ -19,9 +19,9 @@ def test_the_pages_equal_the_saved_files():
 
 def test_every_saved_grid_is_on_a_page():
     text = "".join(page.read_text() for page in measured_pages())
-    for file in grid_tables.GRIDS.glob("*.json"):
+    for file in (RESULTS / "grids").glob("*.json"):
         assert f"grid {file.stem} -->" in text, file.name
-    for file in grid_tables.PAPERS.glob("*.json"):
+    for file in (RESULTS / "papers").glob("*.json"):
         assert f"paper {file.stem} -->" in text, file.name
     for file in run_tables.EPOCHS.glob("*.json"):
         assert f"<!-- measured: epochs {file.stem} -->" in text, file.stem
@@ -45,7 +45,7 @@ def test_saved_files_come_from_clean_commits():
         *text_excerpts.EXPORTS.glob("*.md"),
     ):
         assert "-dirty" not in file.read_text() and "git revision: None" not in file.read_text()
-    folders = (grid_tables.GRIDS, grid_tables.PAPERS, run_tables.IMPORTANCE)
+    folders = (RESULTS / "grids", RESULTS / "papers", run_tables.IMPORTANCE)
     for file in [file for folder in folders for file in folder.glob("*.json")]:
         for revision in json.loads(file.read_text())["source"]["commits"]:
             assert revision != "None" and not revision.endswith("dirty"), file

@@ -8,17 +8,13 @@ from pathlib import Path
 import pytest
 
 from multitask.reporting import verdicts
-from multitask.reporting.verdicts import (
-    Compared,
-    comparison_verdicts,
-    paper_verdicts,
-    sentence,
-    verdict,
-)
+from multitask.reporting.sheet import MEAN
+from multitask.reporting.verdicts import Compared, sentence, verdict
 from tests.conftest import ROOT
 from tools.measured_docs import grid_tables
+from tools.measured_docs.grid_tables import load_sheet, says
 from tools.measured_docs.pages import BLOCK, measured_pages
-from tools.measured_docs.sentences import says
+from tools.measured_docs.store import RESULTS
 
 
 def difference(value, low, high, p=0.01):
@@ -75,7 +71,6 @@ def test_a_sentence_has_the_interval_of_every_verdict():
     rows = [
         Compared("a", difference(0.2, 0.1, 0.3), trained="33 % of the updates"),
         Compared("b", difference(-0.2, -0.3, -0.1)),
-        Compared("c", difference(-0.2, -0.3, -0.1)),  # the same predictions as b
         Compared("d", difference(0.01, -0.037, 0.02, 1.0)),
         Compared("e", difference(0.01, -0.03, 0.024, 1.0)),
         Compared("f", difference(0.5, 0.4, 0.6, None)),
@@ -83,25 +78,17 @@ def test_a_sentence_has_the_interval_of_every_verdict():
     ]
     assert sentence("sst", rows) == (
         "sst: higher: a +0.200 [+0.100, +0.300] (33 % of the updates); "
-        "lower: b and 1 with the same predictions -0.200 [-0.300, -0.100]; "
-        "not significant: d, e, the intervals allow -0.037 to +0.024; "
-        "no verdict from one seed: f; the baseline's predictions: 1 row."
+        "lower: b -0.200 [-0.300, -0.100]; "
+        "not significant: d +0.010 [-0.037, +0.020], e +0.010 [-0.030, +0.024]; "
+        "no verdict from one seed: f; the baseline's predictions: g."
     )
-    assert sentence("sst", rows[3:5]) == (
-        "sst: none significant, the intervals allow -0.037 to +0.024."
-    )
-    assert sentence("sst", rows[5:6]) == "sst: no verdict from one seed."
     many = [Compared(str(n), difference(n, n - 0.5, n + 0.5)) for n in range(1, 8)]
-    assert sentence("sst", many) == ("sst: higher: 7 rows, the intervals allow +0.500 to +7.500.")
+    assert sentence("sst", many) == "sst: higher: 7 rows, the intervals allow +0.500 to +7.500."
+    many[0] = replace(many[0], trained="33 % of the updates")
+    assert "7 rows (1 not trained like the baseline), the" in sentence("sst", many)
     printed = [Compared("a", difference(2.0, 1.0, 3.0), 2.5)]
     assert sentence("CoLA", printed, digits=2) == (
         "CoLA: as printed: a +2.00 [+1.00, +3.00] (printed +2.50)."
-    )
-    same = difference(2.0, 1.0, 3.0)
-    printed = [Compared("a", same, 1.0), Compared("b", same, 2.5)]
-    assert sentence("CoLA", printed, digits=2) == (
-        "CoLA: as printed: a +2.00 [+1.00, +3.00] (printed +1.00), "
-        "b +2.00 [+1.00, +3.00] (printed +2.50)."
     )
     within = [Compared("a", difference(0.0, -0.002, 0.004, 1.0))]
     assert sentence("sst", within, margin=0.01) == (
@@ -110,96 +97,82 @@ def test_a_sentence_has_the_interval_of_every_verdict():
 
 
 def test_a_changed_number_of_a_saved_grid_changes_its_sentence(tmp_path, monkeypatch):
-    saved = json.loads((grid_tables.GRIDS / "smart_short.json").read_text())
-    monkeypatch.setattr(grid_tables, "GRIDS", tmp_path)
-    file = tmp_path / "smart_short.json"
+    saved = load_sheet("grids/smart_short")
+    monkeypatch.setattr(grid_tables, "RESULTS", tmp_path)
+    (tmp_path / "grids").mkdir()
 
     def sst():
-        file.write_text(json.dumps(saved))
+        (tmp_path / "grids" / "smart_short.json").write_text(json.dumps(saved))
         lines = says("grids/smart_short").replace("\\", "").splitlines()
         (line,) = (line for line in lines if line.startswith("- sst"))
         return line
 
-    assert sst() == "- sst accuracy: none significant, the intervals allow -0.037 to +0.024."
-    changed = saved["groups"][1]
-    changed["tasks"]["sst"]["difference"] |= {"value": 0.01, "low": 0.001, "p_holm": 0.04}
+    assert sst().startswith("- sst accuracy: not significant: ")
+    changed = saved["rows"][1]
+    changed["cells"]["sst"]["difference"] |= {"value": 0.01, "low": 0.001, "p_holm": 0.04}
     assert sst().startswith(f"- sst accuracy: higher: {changed['name']} +0.010 [+0.001, ")
-    changed["tasks"]["sst"]["difference"]["p_holm"] = None
+    changed["updates"] = saved["rows"][0]["updates"] // 3
+    assert "] (33 % of the updates)" in sst()
+    changed["cells"]["sst"]["difference"]["p_holm"] = None
     assert "no verdict from one seed: lambda" in sst()
-    changed["updates"] = saved["groups"][0]["updates"] // 3
-    sst()
-    line = f"- Not trained like plain: {changed['name']} (33 % of the updates)."
-    assert line in says("grids/smart_short").replace("\\", "")
     assert says("grids/not_there") is None
 
 
-def test_a_group_whose_task_was_only_scored_was_not_trained_like_the_baseline():
-    comparison = grid_tables.load_grid("smart_short")
-    assert not any(line.startswith("Not trained") for line in comparison_verdicts(comparison))
-    group = comparison["groups"][1]
-    group["untrained"] = ["sst"]
-    last = comparison_verdicts(comparison)[-1]
-    assert last.startswith(f"Not trained like plain: {group['name']} (")
-    assert last.endswith(" for sst accuracy, mean).")
-    for each in comparison["groups"]:  # as a suite that no group is trained on
-        each["untrained"] = ["sst"]
-    assert not any(line.startswith("Not trained") for line in comparison_verdicts(comparison))
+def test_a_row_whose_task_was_only_scored_was_not_trained_like_the_baseline():
+    sheet = load_sheet("grids/smart_short")
+    remark = "only one was trained on the task"
+    assert remark not in str(verdicts.verdicts(sheet))
+    sheet["rows"][1]["untrained"] = ["sst"]
+    _, sst, qqp, _, mean = verdicts.verdicts(sheet)
+    assert remark in sst and remark not in qqp and remark in mean
+    for row in sheet["rows"]:  # as a suite that no row is trained on
+        row["untrained"] = ["sst"]
+    assert remark not in str(verdicts.verdicts(sheet))
 
 
 def test_the_mean_has_a_sentence_only_where_several_tasks_count():
-    comparison = grid_tables.load_grid("smart_short")
+    sheet = load_sheet("grids/smart_short")
 
     def columns():
-        _, *lines = comparison_verdicts(comparison)
+        _, *lines = verdicts.verdicts(sheet)
         return [line.partition(":")[0] for line in lines]
 
     assert columns() == ["sst accuracy", "qqp accuracy", "sts pearson", "mean"]
-    for group in comparison["groups"]:  # as if qqp and sts were evaluated only
-        group["overall"] = group["tasks"]["sst"]
+    for row in sheet["rows"]:  # as if qqp and sts were evaluated only
+        row["cells"][MEAN] = row["cells"]["sst"]
     assert columns() == ["sst accuracy", "qqp accuracy", "sts pearson"]
-    one = comparison | {"tasks": {"sst": comparison["tasks"]["sst"]}}
-    assert comparison_verdicts(one)[1:] == comparison_verdicts(comparison)[1:2]
 
 
 def test_a_changed_number_of_a_papers_table_changes_its_sentence():
-    saved = json.loads((grid_tables.PAPERS / "layer_attention_table2.json").read_text())["table"]
+    saved = load_sheet("papers/layer_attention_table2")
     last = saved["rows"][-1]
-    before = "\n".join(paper_verdicts(saved))
-    assert f", {last['title']}, the intervals allow -0.81 to +4.23 (printed +1.38 to" in before
+    cell = next(iter(last["cells"].values()))
+    before = "\n".join(verdicts.verdicts(saved))
     assert "3 cannot tell" in before and "smaller" not in before
-    last["cells"][0]["difference"] |= {"low": 0.1, "p_holm": 0.01}
-    after = "\n".join(paper_verdicts(saved))
+    cell["difference"] |= {"low": 0.1, "p_holm": 0.01}
+    after = "\n".join(verdicts.verdicts(saved))
     assert f"smaller than printed: {last['title']} +0.64 [+0.10, +1.39] (printed +2.42)" in after
-    last["cells"][0]["printed"] -= 5
-    opposite = "\n".join(paper_verdicts(saved))
-    assert f", {last['title']} +0.64 [+0.10, +1.39] (printed -2.58); cannot tell" in opposite
-    assert paper_verdicts(saved | {"statistic": "sd"}) == []
-    assert paper_verdicts(saved | {"curve": "k"})[0].startswith("Compared with k = ")
+    cell["printed"] -= 5
+    after = "\n".join(verdicts.verdicts(saved))
+    assert f"{last['title']} +0.64 [+0.10, +1.39] (printed -2.58); cannot tell" in after
+    assert verdicts.verdicts(saved | {"statistic": "sd"}) == []
+    assert verdicts.verdicts(saved | {"curve": "k"})[0].startswith("Compared with k = ")
 
 
 def test_a_row_whose_head_was_not_trained_has_no_verdict_against_a_printed_difference():
-    saved = json.loads((grid_tables.PAPERS / "minibert_table2.json").read_text())["table"]
+    saved = load_sheet("papers/minibert_table2")
     row = next(row for row in saved["rows"] if row["title"] == "SBert(MAX,MAX,MAX)")
-    assert "smaller than printed: SBert(MAX,MAX,MAX)" in str(paper_verdicts(saved))
-    for cell in row["cells"]:
-        cell["training"]["untrained"] = True
-    assert "than printed: SBert(MAX,MAX,MAX)" not in str(paper_verdicts(saved))
+    assert "smaller than printed: SBert(MAX,MAX,MAX)" in str(verdicts.verdicts(saved))
+
+    def untrained(row):
+        for name, cell in row["cells"].items():
+            cell["untrained"] = [saved["columns"][name]["task"]]
+
+    untrained(row)
+    assert "than printed: SBert(MAX,MAX,MAX)" not in str(verdicts.verdicts(saved))
     for each in saved["rows"]:  # as on suites that are only scored
-        for cell in each["cells"]:
-            cell["training"]["untrained"] = True
-    assert "smaller than printed: SBert(MAX,MAX,MAX)" in str(paper_verdicts(saved))
-
-
-def test_a_papers_rows_that_were_trained_unlike_the_baseline_in_one_column():
-    saved = json.loads((grid_tables.PAPERS / "minibert_table2.json").read_text())["table"]
-    row = next(row for row in saved["rows"] if row["title"] == "Original PALs")
-    row["cells"][0] |= {"updates": 423}
-    (line,) = (line for line in paper_verdicts(saved) if line.startswith("Not trained like"))
-    assert "Original PALs (50 % of the updates for SST-5 Acc.)" in line
-    assert "MultiTask BERT (33 % of the updates)" in line
-    row["cells"][1]["difference"] |= {"value": 0.0, "low": 0.0, "high": 0.0}
-    (line,) = (line for line in paper_verdicts(saved) if line.startswith("Of 15"))
-    assert "1 the baseline's predictions" in line
+        untrained(each)
+    assert "smaller than printed: SBert(MAX,MAX,MAX)" in str(verdicts.verdicts(saved))
 
 
 # Words that say how a comparison ended, or whether a goal was reached; generated blocks have the
@@ -302,7 +275,7 @@ def test_only_generated_sentences_have_verdicts(page: Path):
 
 def test_every_page_with_a_grid_or_a_papers_table_has_its_sentences():
     asked = "\n".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
-    for folder in (grid_tables.GRIDS, grid_tables.PAPERS):
+    for folder in (RESULTS / "grids", RESULTS / "papers"):
         for file in folder.glob("*.json"):
             name = f"{folder.name}/{file.stem}"
             if says(name):  # not of a table of standard deviations

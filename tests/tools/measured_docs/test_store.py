@@ -13,12 +13,12 @@ from tools.measured_docs.store import store
 def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(tmp_path):
     run = "runs/hire_minilm/cells/cola-hire/seed-1"  # as seen from where `table` was run
     write_run(tmp_path / run, "abc1234")
-    cells = [None, {"printed": 68.0}, {"runs": [run]}, {"runs": [run]}]
+    cells = {"b": {"printed": 68.0}, "c": {"runs": [run]}, "d": {"runs": [run]}}
     table = write_table(tmp_path, cells)
     store(tmp_path / "runs" / "table1_minilm", tmp_path)
     command = "table configs/hire/table1_minilm.yaml runs/hire_minilm"
     assert json.loads((tmp_path / "papers" / "table1_minilm.json").read_text()) == {
-        "table": table,
+        **table,
         "source": {
             "command": f"python run_multitask.py {command}",
             "commits": ["abc1234"],
@@ -34,26 +34,26 @@ def test_a_papers_table_keeps_the_columns_that_were_measured_before(tmp_path):
     first = "runs/hire_minilm/cells/cola-hire/seed-1"
     second = "runs/hire_minilm_5/cells/mrpc-hire/seed-1"
     write_run(tmp_path / first, "abc1234")
-    write_table(tmp_path, [{"runs": [first], "mean": 1.0}, {"printed": 90.9}], ["early"])
+    write_table(tmp_path, {"a": {"runs": [first], "mean": 1.0}, "b": {"printed": 90.9}}, ["early"])
     store(tmp_path / "runs" / "table1_minilm", tmp_path)
     shutil.rmtree(tmp_path / first)
     write_run(tmp_path / second, "def5678")
-    write_table(tmp_path, [{"printed": 68.0}, {"runs": [second], "mean": 2.0}], ["late"])
+    write_table(tmp_path, {"a": {"printed": 68.0}, "b": {"runs": [second], "mean": 2.0}}, ["late"])
     for _ in range(2):  # saved twice it is the same
         store(tmp_path / "runs" / "table1_minilm", tmp_path)
         saved = json.loads((tmp_path / "papers" / "table1_minilm.json").read_text())
-        (row,) = saved["table"]["rows"]
-        assert [cell["mean"] for cell in row["cells"]] == [1.0, 2.0]
-        assert saved["table"]["notes"] == ["late", "early"]
+        (row,) = saved["rows"]
+        assert [cell["mean"] for cell in row["cells"].values()] == [1.0, 2.0]
+        assert saved["notes"] == ["late", "early"]
         assert saved["source"]["command"].endswith("runs/hire_minilm runs/hire_minilm_5")
         assert saved["source"]["commits"] == ["abc1234", "def5678"]
         assert saved["source"]["runs"] == 2 and saved["source"]["minutes"] == 4
     # measured again, a column is the new one alone, and nothing is left of the old runs
     write_run(tmp_path / first, "fff9999")
-    write_table(tmp_path, [{"runs": [first], "mean": 3.0}, {"printed": 90.9}])
+    write_table(tmp_path, {"a": {"runs": [first], "mean": 3.0}, "b": {"printed": 90.9}})
     store(tmp_path / "runs" / "table1_minilm", tmp_path)
     saved = json.loads((tmp_path / "papers" / "table1_minilm.json").read_text())
-    assert [cell["mean"] for cell in saved["table"]["rows"][0]["cells"]] == [3.0, 2.0]
+    assert [cell["mean"] for cell in saved["rows"][0]["cells"].values()] == [3.0, 2.0]
     assert saved["source"]["commits"] == ["def5678", "fff9999"]
 
 
@@ -68,7 +68,7 @@ def write_run(run, revision):
 def write_table(directory, cells, notes=()):
     """A paper's table of one row, as `table` leaves it."""
     rows = [{"name": "hire", "cells": cells}]
-    table = {"columns": [{}] * len(cells), "rows": rows, "averages": [], "notes": [*notes]}
+    table = {"columns": {name: {} for name in cells}, "rows": rows, "notes": [*notes]}
     target = directory / "runs" / "table1_minilm"
     target.mkdir(parents=True, exist_ok=True)
     (target / "paper.json").write_text(json.dumps(table))
@@ -83,13 +83,13 @@ def test_a_task_of_a_grid_is_saved_under_both_names(tmp_path):
     asked = load_grid(config, ["data_dir=/data", "encoder.kernels=compiled"])
     (grid / "grid.yaml").write_text(dump_yaml(asked.resolved))
     (grid / "tasks" / "cola").mkdir(parents=True)
-    result = {"groups": [{"name": "rate_1e-4-hire", "runs": [run]}]}
+    result = {"rows": [{"name": "rate_1e-4-hire", "runs": [run]}]}
     (grid / "tasks" / "cola" / "comparison.json").write_text(json.dumps(result))
     store(grid / "tasks" / "cola", tmp_path)
     saved = json.loads((tmp_path / "grids" / "minilm_rate_cola.json").read_text())
     command = "ablate configs/hire/minilm_rate.yaml data_dir=DIR encoder.kernels=compiled"
     assert saved["source"]["command"] == f"python run_multitask.py {command}"
-    assert saved["source"]["runs"] == 1 and saved["groups"] == result["groups"]
+    assert saved["source"]["runs"] == 1 and saved["rows"] == result["rows"]
 
 
 def test_importance_is_saved_without_examples_and_shown_by_length(tmp_path, monkeypatch):
