@@ -18,6 +18,7 @@ from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import StartedFrom
 from multitask.config.selected_steps import selected_steps
 from multitask.models.encoders.architecture import load_architecture
+from multitask.models.encoders.hf_layout import COMPARED
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer
 from multitask.models.weights import below, intact_weights, read_checked
@@ -32,8 +33,6 @@ PARTS = {
     "pooling": ("pooler", "projection"),
     "head": ("pooler", "projection", "head"),
 }
-# config keys in which encoders of equal shapes may differ; `activation` is DistilBERT's
-BESIDE_SHAPES = ("model_type", "num_attention_heads", "hidden_act", "activation", "layer_norm_eps")
 LEAVE_OUT = "; `take: pooling` leaves the head out"
 
 
@@ -110,7 +109,7 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
     )
     check_checksums(directory)
     source = load_architecture(str(directory))
-    for key in BESIDE_SHAPES:
+    for key in COMPARED:
         saved, current = getattr(source, key, None), getattr(encoder.config, key, None)
         if saved != current:
             raise config.error(("init_from",), f"{other}{key} is {saved} there, {current} here")

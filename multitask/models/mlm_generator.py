@@ -72,7 +72,8 @@ def load_generator(name: str, tokenizer: Any, device: torch.device) -> MaskedLM:
 
 def _of_model(name: str) -> tuple[MaskedLM, Any]:
     encoder, tokenizer = load_encoder_and_tokenizer(name)
-    weights = mlm_weights(bert_weights.read_weights(place(name)))
+    tensors = bert_weights.read_weights(place(name), encoder.config)
+    weights = mlm_weights(tensors, encoder.config)
     if weights is None:
         raise UserError(f"{name!r} has no masked-LM head: take a masked language model, or a run")
     return MaskedLM(encoder, _head(encoder, weights)), tokenizer

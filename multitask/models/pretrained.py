@@ -13,9 +13,10 @@ from torch import Tensor
 
 from multitask.config import Config
 from multitask.models.encoders import BertEncoder, Encoder, bert_weights, hf
-from multitask.models.encoders.architecture import OtherArchitecture, load_architecture
+from multitask.models.encoders.architecture import load_architecture
 from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
+from multitask.models.encoders.hf_layout import OtherArchitecture
 from multitask.models.encoders.kernels import automatic
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.utils.errors import UserError, check_regular, is_panic, reason_of
@@ -81,13 +82,16 @@ def load_head_weights(
     takes_head = any(task.head.name == "masked_lm" for task in tasks)
     if not takes_head and not any(task.projection for task in tasks):
         return NO_HEAD_WEIGHTS
-    tensors = bert_weights.read_weights(place(name), config.encoder.revision)
-    masked_lm = mlm_weights(tensors) if takes_head else None
+    where, revision = place(name), config.encoder.revision
+    architecture = load_architecture(where, revision)
+    tensors = bert_weights.read_weights(where, architecture, revision)
+    masked_lm = mlm_weights(tensors, architecture) if takes_head else None
     if takes_head and masked_lm is None:
-        say(f"masked_lm: {name} has no masked-LM head: training starts with a random one")
+        what = "no masked-LM head with the exact gelu and the word embedding as its decoder"
+        say(f"masked_lm: {name} has {what}: training starts with a random one")
     if config.encoder.from_scratch:
         return NO_HEAD_WEIGHTS
-    return HeadWeights(bert_weights.pooler_weights(tensors), masked_lm)
+    return HeadWeights(bert_weights.pooler_weights(tensors, architecture), masked_lm)
 
 
 def empty_head_weights(encoder: Encoder) -> HeadWeights:
@@ -187,7 +191,8 @@ def _change(config: Config, encoder: Encoder) -> None:
         _quantise(config, encoder)
         return
     if wanted.gradient_checkpointing:
-        encoder.checkpoint_layers()
+        with config.errors_at(("encoder", "gradient_checkpointing")):
+            encoder.checkpoint_layers()
     own = ("reinit_layers", "from_scratch", "bitlinear", "kernels")
     for option in own:
         if getattr(wanted, option) not in (0, False, None, "torch", "auto"):

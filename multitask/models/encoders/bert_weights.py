@@ -11,9 +11,8 @@ from torch import Tensor
 
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.encoders.bert import BertEncoder
+from multitask.models.encoders.hf_layout import LAYOUTS, layout_of
 from multitask.models.weights import read_tensors, without_memory
-
-MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")
 
 # our name -> the name in `transformers`, for all but the fused query, key and value
 NAMES = {
@@ -29,13 +28,13 @@ NAMES = {
 }
 QKV = "layers.{}.attention.qkv"
 SPLIT_QKV = "encoder.layer.{}.attention.self.{}"
-POOLER = ("pooler.dense.weight", "pooler.dense.bias")
 
 
 def unsupported(config: Any) -> str | None:
     """Say why our own encoder cannot run a `transformers` config; None if it can."""
-    if config.model_type not in MODEL_TYPES:
-        return f"model type {config.model_type!r} is not one of {', '.join(MODEL_TYPES)}"
+    if not layout_of(config.model_type).own:
+        known = ", ".join(name for name, layout in LAYOUTS.items() if layout.own)
+        return f"model type {config.model_type!r} is not one of {known}"
     wanted = {"hidden_act": "gelu", "is_decoder": False, "position_embedding_type": "absolute"}
     for key, value in wanted.items():
         actual = getattr(config, key, value)
@@ -60,7 +59,7 @@ def encoder_from_pretrained(
             another shape than config.json says.
     """
     config = load_architecture(name, revision)
-    weights = read_weights(name, revision)
+    weights = read_weights(name, config, revision)
     with without_memory():  # no initial weights: the next line replaces them
         encoder = _new_encoder(config, dropout)
     encoder.load_state_dict(from_transformers(weights, encoder), assign=True)
@@ -147,10 +146,11 @@ def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict
     return state_dict
 
 
-def read_weights(name: str, revision: str | None = None) -> dict[str, Tensor]:
+def read_weights(name: str, config: Any, revision: str | None = None) -> dict[str, Tensor]:
     """Read all tensors in the safetensors files of a hub id or directory, by today's names.
 
-    Prefixes such as ``bert.`` are dropped, and LayerNorm's ``gamma`` and ``beta`` renamed.
+    The prefix of the model type, such as ``bert.``, is dropped, and LayerNorm's ``gamma`` and
+    ``beta`` are renamed. ``config`` is the `transformers` config there.
 
     Raises OSError if there are none.
     """
@@ -165,19 +165,21 @@ def read_weights(name: str, revision: str | None = None) -> dict[str, Tensor]:
             raise error from None
         files, _ = get_checkpoint_shard_files(name, index, revision=revision)
     tensors = [read_tensors(Path(file), advice="get it anew") for file in files]
-    return {_name(key): tensor for part in tensors for key, tensor in part.items()}
+    prefix = layout_of(config.model_type).prefix
+    return {_name(key, prefix): tensor for part in tensors for key, tensor in part.items()}
 
 
-def pooler_weights(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
+def pooler_weights(weights: Mapping[str, Tensor], config: Any) -> tuple[Tensor, Tensor] | None:
     """Return weight [d, d] and bias [d] of the tanh pooler in fp32, from a checkpoint's tensors.
 
     None if the checkpoint has no such pooler.
     """
-    pooler = tuple(weights[key].float() for key in POOLER if key in weights)
-    return (pooler[0], pooler[1]) if len(pooler) == 2 else None
+    place = layout_of(config.model_type).pooler
+    keys = [f"{place}.{kind}" for kind in ("weight", "bias")]
+    found = [weights[key].float() for key in keys if key in weights]
+    return (found[0], found[1]) if len(found) == 2 else None
 
 
-def _name(key: str) -> str:
-    key = re.sub(r"^(bert|roberta|distilbert)\.", "", key)
-    key = re.sub(r"(?<=LayerNorm\.)beta$", "bias", key)
+def _name(key: str, prefix: str) -> str:
+    key = re.sub(r"(?<=LayerNorm\.)beta$", "bias", key.removeprefix(prefix))
     return re.sub(r"(?<=LayerNorm\.)gamma$", "weight", key)

@@ -1,39 +1,38 @@
-"""Read the masked-LM head of a BERT, RoBERTa or DistilBERT checkpoint."""
+"""Read the masked-LM head of a checkpoint."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
-# the name in ``heads.masked_lm`` -> the name in a checkpoint; the vocabulary's bias has two
-NAMES = {
-    "bert": {
-        "dense": "cls.predictions.transform.dense",
-        "norm": "cls.predictions.transform.LayerNorm",
-        "": "cls.predictions",
-    },
-    "distilbert": {"dense": "vocab_transform", "norm": "vocab_layer_norm", "": "vocab_projector"},
-    "roberta": {"dense": "lm_head.dense", "norm": "lm_head.layer_norm", "": "lm_head"},
-}
-WORDS = "embeddings.word_embeddings.weight"
+from multitask.models.encoders.hf_layout import layout_of
 
 
-def mlm_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
+def mlm_weights(weights: Mapping[str, Tensor], config: Any) -> dict[str, Tensor] | None:
     """Return the head's weights in fp32, from a checkpoint's tensors (``read_weights``).
 
-    None if the checkpoint has no such head, or its decoder is not the word embedding.
+    ``config`` is the checkpoint's `transformers` config. None if the checkpoint has no such head,
+    its decoder is not the word embedding, or its activation is not the exact gelu, as ours is.
     """
-    for family in NAMES.values():
+    layout = layout_of(config.model_type)
+    words = weights.get(f"{layout.word}.weight")
+    for place in layout.heads:
+        if place.activation and getattr(config, place.activation) != "gelu":
+            continue
         head = {
             f"{name}.{kind}": weights[f"{saved}.{kind}"].float()
-            for name, saved in family.items()
+            for name, saved in (("dense", place.dense), ("norm", place.norm))
             for kind in ("weight", "bias")
-            if name and f"{saved}.{kind}" in weights
+            if f"{saved}.{kind}" in weights
         }
-        stem = family[""]
+        if not place.biases and "dense.weight" in head:
+            zeros = torch.zeros(len(head["dense.weight"]))
+            head = {"dense.bias": zeros, "norm.bias": zeros.clone(), **head}
+        stem = place.vocabulary
         bias = weights.get(f"{stem}.bias", weights.get(f"{stem}.decoder.bias"))
         decoder = weights.get(f"{stem}.decoder.weight", weights.get(f"{stem}.weight"))
-        tied = decoder is None or (WORDS in weights and torch.equal(decoder, weights[WORDS]))
+        tied = decoder is None or (words is not None and torch.equal(decoder, words))
         if len(head) == 4 and bias is not None and tied:
             return {**head, "bias": bias.float()}
     return None
