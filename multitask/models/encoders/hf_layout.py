@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from multitask.utils.errors import suggest
-
 # keys of config.json that change a model's output and no shape
 COMPARED = (
     "model_type",
@@ -195,10 +193,9 @@ class OtherArchitecture(ValueError):
 def layout_of(model_type: str) -> Layout:
     """Return the row of a model type. Raises OtherArchitecture if there is none."""
     if model_type not in LAYOUTS:
-        raise OtherArchitecture(
-            f"model type {model_type!r} is not one of {', '.join(LAYOUTS)}"
-            f"{suggest(model_type, list(LAYOUTS))}: take an encoder of one of these types"
-        )
+        known = ", ".join(LAYOUTS)
+        message = f"is not one of {known}: take an encoder of one of these types"
+        raise OtherArchitecture(f"model type {model_type!r} {message}")
     return LAYOUTS[model_type]
 
 
