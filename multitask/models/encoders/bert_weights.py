@@ -1,4 +1,4 @@
-"""Read and write weights of BERT and RoBERTa checkpoints under their `transformers` names."""
+"""Read and write weights of BERT, RoBERTa and MPNet checkpoints by their `transformers` names."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,14 @@ NAMES = {
     "layers.{}.output_norm": "encoder.layer.{}.output.LayerNorm",
 }
 QKV = "layers.{}.attention.qkv"
-SPLIT_QKV = "encoder.layer.{}.attention.self.{}"
+SPLIT_QKV = [f"encoder.layer.{{}}.attention.self.{part}" for part in ("query", "key", "value")]
+# the names that MPNet has in their place
+MPNET_NAMES = NAMES | {
+    "layers.{}.attention.output": "encoder.layer.{}.attention.attn.o",
+    "layers.{}.attention_norm": "encoder.layer.{}.attention.LayerNorm",
+    "relative.buckets": "encoder.relative_attention_bias",
+}
+MPNET_QKV = [f"encoder.layer.{{}}.attention.attn.{part}" for part in ("q", "k", "v")]
 
 
 def unsupported(config: Any) -> str | None:
@@ -81,6 +88,8 @@ def _new_encoder(config: Any, dropout: float | None) -> BertEncoder:
         raise ValueError(reason)
     if config.model_type != "bert" and config.pad_token_id is None:
         raise ValueError("config.json has no pad_token_id, which says where positions begin")
+    relative = config.model_type == "mpnet"
+    pad = 1 if relative else config.pad_token_id  # MPNet's code has no other
     encoder = BertEncoder(
         vocab_size=config.vocab_size,
         dim=config.hidden_size,
@@ -88,11 +97,12 @@ def _new_encoder(config: Any, dropout: float | None) -> BertEncoder:
         heads=config.num_attention_heads,
         inner=config.intermediate_size,
         positions=config.max_position_embeddings,
-        token_types=config.type_vocab_size,
-        first_position=0 if config.model_type == "bert" else config.pad_token_id + 1,
+        token_types=0 if relative else config.type_vocab_size,
+        first_position=0 if config.model_type == "bert" else pad + 1,
         dropout=config.hidden_dropout_prob if dropout is None else dropout,
         attention_dropout=config.attention_probs_dropout_prob,
         eps=config.layer_norm_eps,
+        relative_buckets=config.relative_attention_num_buckets if relative else 0,
     )
     encoder.config = config
     return encoder
@@ -104,12 +114,14 @@ def save_pretrained(encoder: BertEncoder, directory: Path) -> None:
     ``encoder`` must have come from a checkpoint's config.
     """
     encoder.config.save_pretrained(directory)
-    tensors = to_transformers(encoder.state_dict())
+    tensors = to_transformers(encoder.state_dict(), encoder.config.model_type)
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
 
 
-def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Rename our encoder's state dict to the names of `transformers`."""
+def to_transformers(state: Mapping[str, Tensor], model_type: str = "bert") -> dict[str, Tensor]:
+    """Rename our encoder's state dict to the names of a model type in `transformers`."""
+    mpnet = model_type == "mpnet"
+    names, parts = (MPNET_NAMES, MPNET_QKV) if mpnet else (NAMES, SPLIT_QKV)
     renamed = {}
     for name, tensor in state.items():
         stem, _, kind = name.rpartition(".")
@@ -117,10 +129,10 @@ def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         layer = match[1] if match else ""
         stem = stem.replace(f"layers.{layer}.", "layers.{}.")
         if stem == QKV:
-            for part, matrix in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
-                renamed[f"{SPLIT_QKV.format(layer, part)}.{kind}"] = matrix.contiguous()
+            for part, matrix in zip(parts, tensor.chunk(3), strict=True):
+                renamed[f"{part.format(layer)}.{kind}"] = matrix.contiguous()
         else:
-            renamed[f"{NAMES[stem].format(layer)}.{kind}"] = tensor
+            renamed[f"{names[stem].format(layer)}.{kind}"] = tensor
     return renamed
 
 
@@ -131,7 +143,7 @@ def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict
     """
     state_dict = {}
     for name, tensor in encoder.state_dict().items():
-        keys = list(to_transformers({name: tensor}))
+        keys = list(to_transformers({name: tensor}, encoder.config.model_type))
         missing = [key for key in keys if key not in state]
         if missing:
             raise ValueError(f"the checkpoint lacks encoder weights, such as {missing[0]}")

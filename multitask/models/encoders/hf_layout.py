@@ -141,7 +141,7 @@ LAYOUTS: Mapping[str, Layout] = {
         classifier=("albert.pooler", "classifier"),
         checkpoints=False,
     ),
-    "mpnet": replace(_ROBERTA, prefix="mpnet.", checkpoints=False, own=False),
+    "mpnet": replace(_ROBERTA, prefix="mpnet.", checkpoints=False),
     "deberta-v2": Layout(
         "deberta.",
         masks_embeddings=True,

@@ -11,9 +11,10 @@ from safetensors.torch import load_file, save_file
 from multitask.models import pretrained
 from multitask.models.encoders import bert_weights
 from multitask.models.encoders.bert_weights import encoder_from_config, encoder_from_pretrained
+from multitask.models.encoders.hf_layout import LAYOUTS
 from tests.conftest import save_tiny_encoder
 
-KINDS = ("bert", "roberta", "xlm-roberta", "camembert")
+KINDS = tuple(kind for kind, layout in LAYOUTS.items() if layout.own)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -40,7 +41,7 @@ def assert_weights_are_the_files(encoder, file):
     saved = load_file(file)
     saved.pop("embeddings.position_ids", None)  # 0, 1, 2, ...: a buffer of old checkpoints
     pooler = [saved.pop(f"pooler.dense.{kind}") for kind in ("weight", "bias")]
-    state = bert_weights.to_transformers(encoder.state_dict())
+    state = bert_weights.to_transformers(encoder.state_dict(), encoder.config.model_type)
     assert set(state) == set(saved)
     for name, tensor in state.items():
         assert tensor.dtype == torch.float32
@@ -53,7 +54,7 @@ def assert_weights_are_the_files(encoder, file):
 def test_weights_are_the_checkpoints_bit_for_bit(directories, kind):
     encoder = encoder_from_pretrained(str(directories[kind]))
     assert (encoder.dim, encoder.num_layers) == (32, 2)
-    assert encoder.max_positions == (64 if kind == "bert" else 63)
+    assert encoder.max_positions == {"bert": 64, "mpnet": 62}.get(kind, 63)
     assert_weights_are_the_files(encoder, directories[kind] / "model.safetensors")
     assert all(p.requires_grad and not p.is_meta for p in encoder.parameters())
 
@@ -77,7 +78,7 @@ def test_what_is_saved_transformers_loads_back(directories, kind, tmp_path):
         tmp_path, output_loading_info=True, add_pooling_layer=False
     )
     assert not info["missing_keys"] and not info["unexpected_keys"]
-    ours = bert_weights.to_transformers(encoder.state_dict())
+    ours = bert_weights.to_transformers(encoder.state_dict(), encoder.config.model_type)
     assert all(torch.equal(tensor, ours[name]) for name, tensor in model.state_dict().items())
     again = encoder_from_pretrained(str(tmp_path))
     assert pooler_of(tmp_path) is None
