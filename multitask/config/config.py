@@ -8,21 +8,14 @@ from pydantic import Field, PrivateAttr
 
 from multitask.config.base import EMBEDDED_DIR, Strict
 from multitask.config.encoder_config import EncoderConfig, InitFromConfig
+from multitask.config.packaged import PACKAGED
 from multitask.config.task_config import TaskConfig
 from multitask.config.training_config import StageConfig, TrainingConfig
 from multitask.config.yaml_merge import Tree
 from multitask.config.yaml_reader import KeyPath, dump_yaml, parse
 from multitask.utils.errors import UserError
 from multitask.utils.limits import CONFIG_BYTES, STAGES, TASKS
-from multitask.utils.names import EMBEDDED, PACKAGED_ENCODER
-
-# the training data of all-MiniLM-L6-v2 that overlaps with the tasks of this project
-PACKAGE_CORPORA = {
-    "nli": "its training pairs include SNLI and MultiNLI, entailments and contradictions",
-    "quora": "its training pairs include the Quora duplicate questions",
-    "sts-b": "its training pairs include SNLI, MultiNLI and Flickr30k captions, from which part of "
-    "STS-B was drawn",
-}
+from multitask.utils.names import EMBEDDED
 
 
 class Config(Strict):
@@ -153,4 +146,5 @@ def seen_corpora(config: Config) -> dict[str, str]:
         return config.encoder.seen_corpora
     if config.encoder.from_scratch:
         return {}
-    return PACKAGE_CORPORA if config.encoder.name == PACKAGED_ENCODER else {}
+    packaged = PACKAGED.get(config.encoder.name)
+    return dict(packaged.corpora) if packaged else {}

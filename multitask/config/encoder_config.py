@@ -25,15 +25,16 @@ class EncoderConfig(Strict):
     """The shared encoder."""
 
     name: str = PACKAGED_ENCODER
-    """Hub id or local directory of a BERT-family model, or `packaged-minilm` (all-MiniLM-L6-v2 from
-    the pinned Python package, no hub needed)."""
+    """Hub id or local directory of a model of a type in docs/encoders.md, or one whose weights pip
+    installs: `packaged-minilm` (all-MiniLM-L6-v2, 22.6M parameters), `packaged-mpnet`
+    (all-mpnet-base-v2, 109M: `requirements-weights-base.txt`)."""
 
     revision: str | None = None
     """Hub revision: a branch, tag or commit."""
 
     implementation: Literal["own", "transformers"] = "own"
-    """`own`: the padding-free encoder of this project, for BERT and RoBERTa architectures. Other
-    architectures run in `transformers`, and a line says so."""
+    """`own`: the padding-free encoder of this project, for BERT, RoBERTa and MPNet architectures.
+    Other architectures run in `transformers`, and a line says so."""
 
     freeze: bool | list[str] = False
     """`true`: train only heads and adapters. Or a list of parts that are not trained, such as

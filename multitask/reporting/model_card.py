@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from multitask.config.packaged import PACKAGED
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
@@ -15,7 +16,6 @@ from multitask.reporting.page import Code, Lines, Page, Section, Text, markdown_
 from multitask.utils.files import ANYWHERE, remove_scraps
 
 # the hub's names of packaged weights
-HUB_NAMES = {"packaged-minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 UNKNOWN = (
     "It is unknown which data the pretrained weights have seen. They may have seen some of these "
     "rows."
@@ -159,7 +159,8 @@ def _header(
         if (data := entry.get("data") or {}).get("format") == "hub"
         and _hub_id(str(data.get("path")))
     }
-    encoder = HUB_NAMES.get(shown.encoder.name, shown.encoder.name)
+    packaged = PACKAGED.get(shown.encoder.name)
+    encoder = packaged.hub_id if packaged else shown.encoder.name
     based = not shown.encoder.from_scratch and _hub_id(encoder)
     results = [
         EvalResult(

@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 
-from multitask.models import pretrained
+from multitask.models import packaged_weights
 from multitask.models.encoders import bert_weights
 from multitask.models.encoders.bert import BertEncoder
 from multitask.models.encoders.dropout import Dropout
@@ -158,8 +158,8 @@ def test_512_tokens_have_the_states_and_gradients_of_transformers(kind, position
 
 
 def test_packaged_weights_give_the_packages_hidden_states():
-    pytest.importorskip(pretrained.PACKAGE, reason="the packaged encoder is not installed")
-    plain, encoder = load(pretrained.packaged_directory(), torch.float32)
+    pytest.importorskip(packaged_weights.MINILM, reason="the packaged encoder is not installed")
+    plain, encoder = load(packaged_weights.packaged_directory(), torch.float32)
     ids, types, mask = ragged([12, 3, 512, 7, 1], vocabulary=30000)
     with torch.no_grad():
         expected = plain_states(plain, ids, types, mask)

@@ -8,7 +8,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from multitask.models import pretrained
+from multitask.models import packaged_weights
 from multitask.models.encoders import bert_weights
 from multitask.models.encoders.bert_weights import encoder_from_config, encoder_from_pretrained
 from multitask.models.encoders.hf_layout import LAYOUTS
@@ -60,8 +60,8 @@ def test_weights_are_the_checkpoints_bit_for_bit(directories, kind):
 
 
 def test_packaged_weights_are_the_packages_bit_for_bit():
-    pytest.importorskip(pretrained.PACKAGE, reason="the packaged encoder is not installed")
-    directory = pretrained.packaged_directory()
+    pytest.importorskip(packaged_weights.MINILM, reason="the packaged encoder is not installed")
+    directory = packaged_weights.packaged_directory()
     encoder = encoder_from_pretrained(str(directory))
     assert (encoder.dim, encoder.num_layers, encoder.max_positions) == (384, 6, 512)
     assert_weights_are_the_files(encoder, directory / "model.safetensors")

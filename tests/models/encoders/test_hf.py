@@ -3,14 +3,13 @@
 import copy
 import json
 import shutil
-from types import SimpleNamespace
 
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from multitask.models import pretrained
+from multitask.models import packaged_weights, pretrained
 from multitask.models.encoders.hf import HFEncoder, encoder_from_config, encoder_from_pretrained
 from multitask.models.encoders.hf_layout import LAYOUTS, has_dropout
 from multitask.utils.errors import UserError
@@ -225,26 +224,11 @@ def test_weights_are_the_checkpoints_bit_for_bit(directories, kind):
 
 
 def test_packaged_weights_are_the_packages_bit_for_bit():
-    pytest.importorskip(pretrained.PACKAGE, reason="the packaged encoder is not installed")
-    directory = pretrained.packaged_directory()  # checks the sha256
+    pytest.importorskip(packaged_weights.MINILM, reason="the packaged encoder is not installed")
+    directory = packaged_weights.packaged_directory()  # checks the sha256
     encoder = encoder_from_pretrained(str(directory))
     assert (encoder.dim, encoder.num_layers, encoder.max_positions) == (384, 6, 512)
     assert_weights_are_the_files(encoder, directory / "model.safetensors")
-
-
-def test_packaged_weights_of_another_hash_are_refused(monkeypatch, tmp_path):
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "model.safetensors").write_bytes(b"other weights")
-    spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(pretrained.importlib.util, "find_spec", lambda name: spec)
-    with pytest.raises(UserError, match="not the pinned weights"):
-        pretrained.packaged_directory()
-
-
-def test_missing_package_names_the_install(monkeypatch):
-    monkeypatch.setattr(pretrained.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"requirements-weights\.txt"):
-        pretrained.packaged_directory()
 
 
 @every_kind
