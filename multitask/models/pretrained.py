@@ -1,5 +1,6 @@
 """Load encoder and tokenizer by ``encoder.name``: packaged weights, a directory or the hub."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import itemgetter
@@ -22,6 +23,7 @@ from multitask.utils.errors import UserError, check_regular, is_panic, reason_of
 from multitask.utils.files import check_checksums
 from multitask.utils.limits import SIZE
 from multitask.utils.names import PACKAGED_ENCODER
+from multitask.utils.optional import optional
 from multitask.utils.terminal import silent_stderr
 
 PAD_TOKENS = ("[PAD]", "<pad>", "<|pad|>", "<|padding|>")
@@ -148,7 +150,7 @@ def _explained(name: str) -> Iterator[None]:
     where = place(name)
     try:
         yield
-    except OtherArchitecture as error:
+    except (OtherArchitecture, UserError) as error:
         raise UserError(f"cannot load {where!r} as an encoder: {error}") from error
     except Exception as error:  # the libraries raise many kinds, all of them about this name
         reason = reason_of(error)
@@ -283,7 +285,7 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
         if not file.is_dir():
             check_regular(file)
     architecture = load_architecture(name, revision)  # checked before AutoTokenizer reads it
-    with _intact():
+    with _intact(), _sentencepiece(name):
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
     files = {"tokenizer.json", *tokenizer.vocab_files_names.values()}
     if Path(name).is_dir() and not any((Path(name) / file).is_file() for file in files):
@@ -315,6 +317,19 @@ def _intact() -> Iterator[None]:
         if not is_panic(error):
             raise
         raise ValueError(f"tokenizer.json is damaged ({reason_of(error)}): copy it anew") from error
+
+
+@contextmanager
+def _sentencepiece(name: str) -> Iterator[None]:
+    """Raise UserError if a vocabulary needs packages that are missing; DeBERTa-v3's is such."""
+    try:
+        yield
+    except Exception as error:  # `transformers` asks for other packages than it needs
+        if re.search("tiktoken|sentencepiece|protobuf", str(error), re.IGNORECASE):
+            for package in ("sentencepiece", "google.protobuf"):
+                use = f"{name} has a SentencePiece vocabulary and no tokenizer.json"
+                optional(package, use, "sentencepiece")
+        raise
 
 
 def _pad_token(vocabulary: Mapping[str, int], architecture: Any) -> str:
