@@ -29,6 +29,7 @@ from benchmarks.our_trainer import BF16, COMPILED, CONFIG, FP32, Stepper, prepar
 from multitask.config.run_directory import RunDirectory
 from multitask.models.packaged_weights import packaged_directory
 from multitask.reporting.table_formats import markdown_table
+from multitask.store.run_directory import RunDirectory
 
 ROOT = CONFIG.parent.parent
 PROGRAM = [sys.executable, str(ROOT / "run_multitask.py")]

@@ -33,6 +33,7 @@ ROOMS = {
     "inference",
     "models",
     "reporting",
+    "store",
     "sweep",
     "tasks",
     "training",

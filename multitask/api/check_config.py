@@ -7,8 +7,8 @@ from pathlib import Path
 from multitask.api.read_source import read_source
 from multitask.api.row_files import Rows
 from multitask.config import Config
-from multitask.config.prepare_run_directory import check_directory
 from multitask.config.yaml_merge import Source
+from multitask.store.prepare_run import check_directory
 from multitask.utils.errors import UserError
 from multitask.utils.terminal import silent
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from multitask.config.prepare_run_directory import check_no_run
 from multitask.reporting.sheet import Comparison
+from multitask.store.prepare_run import check_no_run
 from multitask.utils.errors import UserError, reading
 from multitask.utils.paths import expand_home
 

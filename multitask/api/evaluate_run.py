@@ -5,8 +5,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from multitask.config import load_run_config
 from multitask.config.checks import check_task
+from multitask.store.run_directory import load_run_config
 from multitask.utils.errors import UserError
 from multitask.utils.paths import expand_home
 

@@ -12,8 +12,8 @@ from typing import Any
 from multitask.config import DataConfig
 from multitask.config.yaml_merge import Override, Tree
 from multitask.config.yaml_reader import dump_override
+from multitask.store.files import replacing
 from multitask.utils.errors import UserError, reason_of, suggest
-from multitask.utils.files import replacing
 
 # per task a table, its train rows, or {split: table}. A table is a `datasets.Dataset`, a list of
 # dicts, or anything that `pyarrow.table` takes

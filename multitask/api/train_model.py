@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from multitask.api.read_source import read_source
 from multitask.api.row_files import Rows
 from multitask.config import Config
-from multitask.config.prepare_run_directory import check_directory, own
-from multitask.config.run_directory import RunDirectory
 from multitask.config.yaml_merge import Source
+from multitask.store.prepare_run import check_directory, own
+from multitask.store.run_directory import RunDirectory
 from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, TryAgain, UserError, reason_of
 from multitask.utils.signals import Interrupted, interrupt, on_signal
 

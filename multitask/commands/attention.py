@@ -24,10 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import json
 
-    from multitask.config import load_run_config
     from multitask.config.checks import check_task
-    from multitask.config.prepare_run_directory import check_encoder
-    from multitask.config.run_directory import open_run
+    from multitask.store.prepare_run import check_encoder
+    from multitask.store.run_directory import load_run_config, open_run
     from multitask.utils.errors import UserError, check_text
 
     name, texts, task = Path(arguments.run), arguments.text, arguments.task

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.api.evaluate_run import evaluate
-    from multitask.config.run_directory import RunDirectory
+    from multitask.store.run_directory import RunDirectory
 
     split = arguments.split
     results = evaluate(arguments.run, arguments.overrides, split=split, task=arguments.task)

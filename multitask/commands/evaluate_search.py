@@ -33,9 +33,9 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.inference.search import search_quality
     from multitask.inference.search.text_index import import_faiss
     from multitask.reporting.search_report import markdown_page, terminal_table
+    from multitask.store.files import write_json, write_text
+    from multitask.store.outputs import check_replaced
     from multitask.utils.errors import UserError
-    from multitask.utils.files import write_json, write_text
-    from multitask.utils.outputs import check_replaced
 
     import_faiss()
     shared.check_number("--limit", arguments.limit)

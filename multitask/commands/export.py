@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.config import load_run_config
     from multitask.config.checks import check_task
+    from multitask.store.run_directory import load_run_config
     from multitask.utils.errors import UserError
 
     run_dir, form, task = arguments.run, arguments.format, arguments.task
@@ -75,9 +75,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _dev_rows(run_dir: Path, config: "Config", task: str) -> "DevRows":
     """Return the dev rows that the run saved with its predictions, or a few texts without them."""
-    from multitask.config.run_directory import RunDirectory
     from multitask.data.inputs.base import input_of
     from multitask.inference.export.write_export import TEXTS, DevRows
+    from multitask.store.run_directory import RunDirectory
     from multitask.utils.errors import reading
 
     run = RunDirectory(run_dir)

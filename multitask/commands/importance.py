@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
         load_groups,
     )
     from multitask.reporting.figures.style import write_pictures
-    from multitask.utils.files import without_nan
+    from multitask.store.files import without_nan
 
     shared.check_number("--examples", arguments.examples, least=0)
     for text in arguments.text or []:
@@ -97,10 +97,9 @@ def _of_run(
 
     Without its weights, these are the ones that the run logged at the selected steps.
     """
-    from multitask.config import load_run_config, load_saved_config
     from multitask.config.checks import check_task
-    from multitask.config.run_directory import RunDirectory
     from multitask.reporting.figures.maps import read_log
+    from multitask.store.run_directory import RunDirectory, load_run_config, load_saved_config
 
     run = RunDirectory(directory)
     # `ablate` removes the weights of its runs

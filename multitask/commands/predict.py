@@ -70,8 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _splits(run_dir: Path, overrides: list[str], *, again: bool) -> None:
     """Write the files of all splits, without those that are intact."""
-    from multitask.config import load_run_config
-    from multitask.config.run_directory import RunDirectory
+    from multitask.store.run_directory import RunDirectory, load_run_config
 
     config = load_run_config(run_dir, overrides)
 
@@ -123,9 +122,9 @@ def _warn_of_trial(trial: bool) -> None:
 
 
 def _ensemble(runs: list[Path], overrides: list[str], output: Path | None) -> None:
-    from multitask.config.run_directory import RunDirectory
     from multitask.inference.ensemble import check_output, ensemble, write_ensemble
     from multitask.reporting.gains import gains_table
+    from multitask.store.run_directory import RunDirectory
 
     if output is not None:
         check_output(output)
@@ -140,8 +139,8 @@ def _ensemble(runs: list[Path], overrides: list[str], output: Path | None) -> No
 
 
 def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Namespace) -> None:
-    from multitask.config import load_run_config
     from multitask.config.checks import check_task
+    from multitask.store.run_directory import load_run_config
 
     file, output = arguments.file, arguments.output
     if output is not None:
@@ -159,9 +158,9 @@ def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Nam
 
     from multitask.inference.ensemble import predict_texts
     from multitask.inference.load_run import TrainedRun
+    from multitask.store.files import write_text
     from multitask.tasks.base import RowLabels
     from multitask.tasks.records import with_both_scores
-    from multitask.utils.files import write_text
 
     lines = []
     for task in tasks:
@@ -220,7 +219,7 @@ def _in_words(answer: "Answer", texts: Sequence[str]) -> str:
 
 def _check_output(output: Path, file: Path | None) -> None:
     """Raise UserError if predictions would overwrite something else."""
-    from multitask.config.run_directory import open_run
+    from multitask.store.run_directory import open_run
 
     run = open_run(output.parent.parent)
     if output.is_dir():

@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.config import load_run_config
     from multitask.inference.serve.server import import_flask, listen, serve
+    from multitask.store.run_directory import load_run_config
 
     import_flask()
     load_run_config(arguments.run)  # report a missing run before torch is loaded

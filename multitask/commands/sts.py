@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
         notes,
         terminal_table,
     )
-    from multitask.utils.files import without_nan, write_json, write_text
+    from multitask.store.files import without_nan, write_json, write_text
 
     vectors = open_vectors(
         arguments.run, task=arguments.task, pooling=arguments.pooling, overrides=arguments.overrides
@@ -103,7 +103,7 @@ def _write_layers(output: Path, source: str, scores: Any, others: dict[str, Any]
 
     from multitask.reporting.figures.curves import draw_domains, draw_layers
     from multitask.reporting.figures.style import save_figure
-    from multitask.utils.files import write_text
+    from multitask.store.files import write_text
 
     write_text(output / "layers.json", json.dumps({"of": source, "suites": scores}))
     figures = (draw_layers({source: scores, **others}), draw_domains(scores, source))
@@ -124,7 +124,7 @@ def _check_others(source: str, others: dict[str, Any]) -> None:
 
 def _check_output(output: Path) -> None:
     """Raise UserError if scores would replace files that this command has not written."""
-    from multitask.utils.outputs import check_replaced
+    from multitask.store.outputs import check_replaced
 
     pictures = (f"{name}.{ending}" for name in FIGURES for ending in ("png", "svg"))
     names = ("sts.md", "layers.json", *pictures)

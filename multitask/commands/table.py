@@ -20,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.config.prepare_run_directory import check_no_run
     from multitask.reporting.layout import load_layout
+    from multitask.store.prepare_run import check_no_run
 
     if arguments.output is not None:
         check_no_run(arguments.output)

@@ -13,7 +13,6 @@ from multitask.config.config import Config
 from multitask.config.data_config import TEXT_KEYS, DataConfig
 from multitask.config.encoder_config import BitLinearConfig, EncoderConfig, InitFromConfig
 from multitask.config.read_config import load_config
-from multitask.config.run_directory import load_run_config, load_saved_config
 from multitask.config.task_config import CourseFileConfig, SmartConfig, TaskConfig
 from multitask.config.training_config import StageConfig, TrainingConfig
 from multitask.config.validation_error import explain

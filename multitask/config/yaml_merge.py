@@ -19,8 +19,7 @@ from typing import Any
 
 from multitask.config.yaml_reader import KeyPath, Node, node_of, parse
 from multitask.utils.errors import AS_UTF8, UserError, no_file, suggest
-from multitask.utils.files import read_bounded
-from multitask.utils.limits import CONFIG_BYTES, CONFIG_FILES
+from multitask.utils.limits import CONFIG_BYTES, CONFIG_FILES, read_bounded
 from multitask.utils.paths import expand_home
 
 # keys that name a method: a name, or a mapping with name and options

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config
-from multitask.config.saved.report_model import SplitFacts
 from multitask.data.by_type import reading_of, shares_rows, split_rows
 from multitask.data.chosen_endings import check_same_number
 from multitask.data.inputs.base import input_of
@@ -20,6 +19,7 @@ from multitask.data.readers.class_names import check_names
 from multitask.data.summary import describe_splits
 from multitask.data.texts import sample, unlabelled_rows
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
+from multitask.store.saved import SplitFacts
 from multitask.tasks.base import NoLabels
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows

@@ -9,11 +9,11 @@ import numpy as np
 from multitask.config import Config
 from multitask.config.config import seen_corpora
 from multitask.config.registry import head_type
-from multitask.config.saved.report_model import SplitFacts
 from multitask.data.by_type import reading_of
 from multitask.data.label_forms import takes_sets
 from multitask.data.overlap import Seen, hashes, row_key
 from multitask.data.tokenize import Split
+from multitask.store.saved import SplitFacts
 from multitask.tasks.base import TaskType
 from multitask.tasks.glue import check_index
 from multitask.tasks.label_reader import LabelReader, number_of

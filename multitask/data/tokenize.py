@@ -17,13 +17,13 @@ import numpy as np
 
 from multitask.data.inputs.base import Sides, Texts, together
 from multitask.data.windows import overlapping
+from multitask.store.files import DAY, remove_scraps
+from multitask.store.tensor_files import SafetensorError, has_checksum, write_with_checksum
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, reason_of, without_panic
-from multitask.utils.files import DAY, remove_scraps
 from multitask.utils.heartbeat import working
 from multitask.utils.limits import CACHE_BYTES, HEADER_BYTES
 from multitask.utils.paths import expand_home
-from multitask.utils.tensor_files import SafetensorError, has_checksum, write_with_checksum
 
 # rows that the tokenizer gets at a time: its answer has about 10 KiB for each sequence
 AT_ONCE = 1024

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from multitask.config import Choice, load_run_config
-from multitask.config.prepare_run_directory import check_encoder
+from multitask.config import Choice
 from multitask.config.registry import KINDS, build, resolve
-from multitask.config.run_directory import open_run
 from multitask.data.overlap import pair_finder
 from multitask.data.splits import load_splits, tokenized
 from multitask.data.tokenize import Split, default_cache
@@ -24,6 +22,8 @@ from multitask.inference.sts_scores import Find
 from multitask.models.multitask_model import MultiTaskModel, TaskModule
 from multitask.models.pretrained import load_encoder_and_tokenizer
 from multitask.reporting.sts_report import VectorFacts
+from multitask.store.prepare_run import check_encoder
+from multitask.store.run_directory import load_run_config, open_run
 from multitask.tasks.metrics import joint_tasks
 from multitask.utils.device import pick_device
 from multitask.utils.errors import UserError

@@ -11,11 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from multitask.config import Config, load_run_config, load_saved_config
-from multitask.config.prepare_run_directory import check_distinct, check_no_run
+from multitask.config import Config
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.data.by_type import reading_of
 from multitask.data.inputs.base import input_of
 from multitask.data.load_rows import label_reader
@@ -25,13 +22,16 @@ from multitask.inference.write_predictions import write_predictions
 from multitask.reporting.gains import EnsembleGains, average, gains
 from multitask.reporting.notes import notes
 from multitask.reporting.read_runs import ScoredRows, check_same_rows, load_split
+from multitask.store.files import entries, write_text
+from multitask.store.outputs import has_keys
+from multitask.store.prepare_run import check_distinct, check_no_run
+from multitask.store.run_directory import RunDirectory, load_run_config, load_saved_config
+from multitask.store.saved import RunReport, TaskReport
 from multitask.tasks.base import NoLabels, Record, RowLabels, WordLabels
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
-from multitask.utils.files import entries, write_text
-from multitask.utils.outputs import has_keys
 
 FACTS = "ensemble.json"
 Output = dict[tuple[str, str], ScoredRows]  # by task and split

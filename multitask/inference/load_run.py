@@ -17,10 +17,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from multitask.config import Config, load_run_config
+from multitask.config import Config
 from multitask.config.read_config import listed_overrides
-from multitask.config.run_directory import RunDirectory, check_not_replaced
-from multitask.config.selected_steps import selected_steps
 from multitask.data.by_type import reading_of, split_rows
 from multitask.data.inputs.base import input_of
 from multitask.data.inputs.single import Single
@@ -40,6 +38,9 @@ from multitask.models.pretrained import (
     use_kernels,
 )
 from multitask.models.weights import build_fitting, intact_weights, read_checked
+from multitask.store.files import file_digest
+from multitask.store.run_directory import RunDirectory, check_not_replaced, load_run_config
+from multitask.store.saved import selected_steps
 from multitask.tasks.base import NoLabels, Record, RowLabels
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records, with_both_scores
@@ -47,7 +48,6 @@ from multitask.tasks.rows import Rows
 from multitask.utils.device import autocast_dtype, pick_device
 from multitask.utils.distributed import planned_world
 from multitask.utils.errors import UserError, reading, suggest
-from multitask.utils.files import file_digest
 from multitask.utils.paths import expand_home
 
 Text = str | Sequence[str]

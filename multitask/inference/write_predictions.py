@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from multitask.config import TaskConfig
-from multitask.config.run_directory import RunDirectory
 from multitask.inference.scoring import Scores
+from multitask.store.run_directory import RunDirectory
 from multitask.tasks.glue import submission
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import file_records

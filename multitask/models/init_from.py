@@ -12,20 +12,19 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from multitask.config import Config, load_run_config
+from multitask.config import Config
 from multitask.config.registry import head_type
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import StartedFrom
-from multitask.config.selected_steps import selected_steps
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.encoders.hf_layout import COMPARED
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer
 from multitask.models.weights import below, intact_weights, read_checked
+from multitask.store.files import check_checksums
+from multitask.store.run_directory import RunDirectory, load_run_config
+from multitask.store.saved import StartedFrom, selected_steps
 from multitask.tasks.base import TaskType
 from multitask.tasks.label_reader import LabelReader
 from multitask.utils.errors import UserError, suggest
-from multitask.utils.files import check_checksums
 
 # what `take` copies in addition to the encoder
 PARTS = {

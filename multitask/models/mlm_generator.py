@@ -7,10 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from heads.masked_lm import MaskedLMHead
-from multitask.config import Config, load_run_config
+from multitask.config import Config
 from multitask.config.registry import resolve
-from multitask.config.run_directory import RunDirectory, open_run
-from multitask.config.selected_steps import selected_steps
 from multitask.models.encoders import Encoder, bert_weights
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.models.multitask_model import MultiTaskModel
@@ -22,6 +20,8 @@ from multitask.models.pretrained import (
     saved_tokenizer,
 )
 from multitask.models.weights import below, build_fitting, intact_weights, read_checked
+from multitask.store.run_directory import RunDirectory, load_run_config, open_run
+from multitask.store.saved import selected_steps
 from multitask.utils.errors import UserError
 
 TOKENS = 1024  # tokens whose logits over the vocabulary are in memory at once

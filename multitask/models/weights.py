@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from multitask.config.run_directory import RunDirectory, tensors_of
+from multitask.store.run_directory import RunDirectory, tensors_of
+from multitask.store.tensor_files import has_checksum, write_with_checksum
 from multitask.utils.errors import UserError, warn
-from multitask.utils.tensor_files import has_checksum, write_with_checksum
 
 Tensors = dict[str, Tensor]
 M = TypeVar("M", bound=nn.Module)

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport
 from multitask.reporting.figures.maps import Heatmap
 from multitask.reporting.notes import notes, training_times
 from multitask.reporting.read_runs import (
@@ -47,10 +45,12 @@ from multitask.reporting.statistics import (
     task_column,
 )
 from multitask.reporting.verdicts import comparison_verdicts, trained_rows, updates
+from multitask.store.files import without_nan
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import RunReport
 from multitask.tasks.base import TaskType
 from multitask.tasks.metrics import joint_tasks
 from multitask.utils.errors import UserError, suggest
-from multitask.utils.files import without_nan
 
 
 def compare(

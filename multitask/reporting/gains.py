@@ -9,10 +9,10 @@ import numpy as np
 
 from multitask.reporting.read_runs import ScoredRows, resampled_metric
 from multitask.reporting.table_formats import Table, interval, score, signed
+from multitask.store.files import without_nan
 from multitask.tasks import metrics
 from multitask.tasks.base import Array, TaskType
 from multitask.tasks.bootstrap import percentiles
-from multitask.utils.files import without_nan
 
 
 class Interval(TypedDict):

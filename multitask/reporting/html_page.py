@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from multitask.reporting.figures.style import DPI
 from multitask.reporting.page import Page, Tile
 from multitask.reporting.table_formats import CODE, Table, markdown, message, score
-from multitask.utils.files import write_text
+from multitask.store.files import write_text
 
 # longer cells may wrap
 SHORT_CELL = 32

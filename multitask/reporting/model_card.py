@@ -8,12 +8,12 @@ from typing import Any
 
 from multitask.config.packaged import PACKAGED
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport
 from multitask.config.yaml_merge import load_tree
 from multitask.reporting import run_report
 from multitask.reporting.page import Code, Lines, Page, Section, Text, markdown_page
-from multitask.utils.files import ANYWHERE, remove_scraps
+from multitask.store.files import ANYWHERE, remove_scraps
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import RunReport
 
 # the hub's names of packaged weights
 UNKNOWN = (

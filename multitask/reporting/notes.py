@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport
 from multitask.config.yaml_merge import load_tree
 from multitask.reporting.sheet import PaperCell, PaperTable, Training, TrainingTime
 from multitask.reporting.verdicts import trained_rows
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import RunReport
 
 # keys of report.json that must be equal in all runs; older reports lack some
 MACHINE = ("device", "processes", "threads")

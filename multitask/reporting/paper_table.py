@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport
 from multitask.reporting.compare import load_reports, score_columns
 from multitask.reporting.layout import Column, Layout, Row
 from multitask.reporting.notes import (
@@ -30,8 +28,10 @@ from multitask.reporting.sheet import (
 )
 from multitask.reporting.statistics import scored_groups
 from multitask.reporting.verdicts import paper_verdicts, updates
+from multitask.store.files import without_nan
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import RunReport
 from multitask.utils.errors import UserError, suggest
-from multitask.utils.files import without_nan
 
 # the columns that GLUE averages per task; MNLI's two dev sets are one task
 GLUE_METRICS = {

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from multitask.config import load_config
-from multitask.config.prepare_run_directory import check_distinct
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory, open_run
-from multitask.config.saved.report_model import TaskReport
 from multitask.config.yaml_merge import CHOICES, REPLACED, load_tree
 from multitask.config.yaml_reader import dump_override
+from multitask.store.prepare_run import check_distinct
+from multitask.store.run_directory import RunDirectory, open_run
+from multitask.store.saved import TaskReport
 from multitask.tasks.base import Array, Columns, TaskType
 from multitask.tasks.bootstrap import resampled_rows
 from multitask.tasks.metrics import resampled_values

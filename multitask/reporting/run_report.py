@@ -11,13 +11,13 @@ from typing import Any
 from multitask.config import Config
 from multitask.config.describe_config import TRAINED_HEADER, trained_with, training_line
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
-from multitask.config.run_log import Event
-from multitask.config.saved.report_model import Agreement, RunReport, TaskReport
 from multitask.reporting.figures.curves import draw_all
 from multitask.reporting.html_page import write_html
 from multitask.reporting.page import Code, Image, Lines, Page, Section, Text, Tile, markdown_page
 from multitask.reporting.table_formats import Table, duration, number, score
+from multitask.store.run_directory import RunDirectory
+from multitask.store.run_log import Event
+from multitask.store.saved import Agreement, RunReport, TaskReport
 from multitask.tasks.base import NoLabels
 from multitask.tasks.rows import ordinal
 from multitask.utils.errors import UserError, reading

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
+from multitask.store.files import read_json
+from multitask.store.outputs import check_replaced, has_keys
 from multitask.utils.errors import UserError
-from multitask.utils.files import read_json
-from multitask.utils.outputs import check_replaced, has_keys
 
 Score = Any  # float, or None
 

@@ -23,8 +23,6 @@ from typing import NamedTuple
 import numpy as np
 
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport
 from multitask.reporting.read_runs import (
     ScoredRows,
     check_same_rows,
@@ -37,6 +35,8 @@ from multitask.reporting.sheet import (
     Scores,
     best_of,
 )
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import RunReport
 from multitask.tasks.base import Array
 from multitask.tasks.bootstrap import percentiles
 from multitask.tasks.metrics import joint_tasks

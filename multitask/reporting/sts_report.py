@@ -11,9 +11,9 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 from pydantic import Field
 
-from multitask.config.saved.base import Saved, Score, read_saved
 from multitask.reporting.html_page import fill
 from multitask.reporting.table_formats import Table, number
+from multitask.store.saved import Saved, Score, read_saved
 from multitask.tasks.sts_names import NAMES
 from multitask.utils.errors import UserError, no_file
 

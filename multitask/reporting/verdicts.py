@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from multitask.config.saved.report_model import RunReport
 from multitask.reporting.sheet import (
     Comparison,
     Difference,
@@ -23,6 +22,7 @@ from multitask.reporting.sheet import (
     differences,
 )
 from multitask.reporting.table_formats import interval, signed
+from multitask.store.saved import RunReport
 
 # two groups with more than this ratio of a count are not trained alike
 ALIKE = 1.01

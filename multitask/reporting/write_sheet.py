@@ -9,8 +9,8 @@ from multitask.reporting.comparison_page import comparison_page
 from multitask.reporting.figures.dots import draw_all
 from multitask.reporting.html_page import write_html
 from multitask.reporting.sheet import FACTS, Comparison, PaperTable, check_comparison
-from multitask.utils.files import remove_scraps, write_text
-from multitask.utils.outputs import check_replaced
+from multitask.store.files import remove_scraps, write_text
+from multitask.store.outputs import check_replaced
 
 PAPER_FACTS = "paper.json"
 

@@ -31,9 +31,9 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from multitask.config import Config, Strict, explain, load_config
-from multitask.config.prepare_run_directory import flat
 from multitask.config.yaml_merge import Override, Tree, load_extended, read_override
 from multitask.config.yaml_reader import KeyPath, Node, dump_override
+from multitask.store.prepare_run import flat
 from multitask.utils.errors import UserError, no_file, suggest
 from multitask.utils.limits import CELL_NAME, CELLS, SEEDS
 from multitask.utils.paths import expand_home, file_key

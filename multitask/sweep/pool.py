@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from multitask.store.files import open_to_append
+from multitask.store.lock import Busy, holder, owned
 from multitask.sweep.engines.base import Engine, Job, Settings, load_engine
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.sweep_directory import Failure, Run, error_line, mean_score
 from multitask.utils.errors import TryAgain
-from multitask.utils.files import open_to_append
 from multitask.utils.names import KERNELS_VARIABLE, MODULES_VARIABLE, SWEEP_VARIABLE
-from multitask.utils.owner import Busy, holder, owned
 from multitask.utils.signals import on_signal
 
 PROGRAM = Path(__file__).parents[2] / "run_multitask.py"

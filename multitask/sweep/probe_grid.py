@@ -17,14 +17,16 @@ from pathlib import Path
 from torch import Tensor
 
 from multitask.config import Config
-from multitask.config.prepare_run_directory import save_config
-from multitask.config.saved.report_model import Baselines, TaskReport, Turns
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.inference.write_predictions import write_predictions
 from multitask.models.build import initial_model
 from multitask.models.head_checks import check_head
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import TaskModule
+from multitask.store.files import ANYWHERE, remove_scraps
+from multitask.store.lock import owned
+from multitask.store.prepare_run import save_config
+from multitask.store.saved import Baselines, TaskReport, Turns
 from multitask.sweep.grid import PROBED, Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, mean_score
@@ -44,8 +46,6 @@ from multitask.training.report_json import Trained, run_result, task_result
 from multitask.training.setup import Plan, set_up
 from multitask.utils.device import pick_device
 from multitask.utils.errors import NotFinite
-from multitask.utils.files import ANYWHERE, remove_scraps
-from multitask.utils.owner import owned
 from multitask.utils.versions import git_revision
 
 OTHER_POOLING = "a probe is scored with the pooling that it trains on: leave this out"

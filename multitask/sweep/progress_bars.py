@@ -8,8 +8,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from multitask.config.run_directory import RunDirectory
-from multitask.config.run_log import parse_event
+from multitask.store.run_directory import RunDirectory
+from multitask.store.run_log import parse_event
 from multitask.utils.heartbeat import working
 
 SHOWN = 3  # running runs that a line names

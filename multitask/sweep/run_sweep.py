@@ -9,18 +9,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from multitask.config.prepare_run_directory import config_differences
-from multitask.config.run_directory import open_run
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
+from multitask.store.files import entries, remove_scraps, write_text
+from multitask.store.lock import owned
+from multitask.store.prepare_run import config_differences
+from multitask.store.run_directory import open_run
 from multitask.sweep.ablation_table import check_tables, write_table
 from multitask.sweep.grid import Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.same_kernels import choose_kernels
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, plan_runs
 from multitask.utils.errors import UserError
-from multitask.utils.files import entries, remove_scraps, write_text
-from multitask.utils.owner import owned
 from multitask.utils.signals import on_signal
 
 

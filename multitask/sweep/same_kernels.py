@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from multitask.store.files import write_text
 from multitask.sweep.sweep_directory import Run, SweepDirectory
 from multitask.utils.errors import UserError
-from multitask.utils.files import write_text
 from multitask.utils.names import KERNELS_VARIABLE
 
 ROOT = Path(__file__).parents[2]

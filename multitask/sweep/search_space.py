@@ -27,8 +27,8 @@ from pydantic import Field, ValidationError
 
 from multitask.config import Config, Strict, explain, load_config
 from multitask.config.describe_config import as_written
-from multitask.config.prepare_run_directory import flat
 from multitask.config.yaml_merge import Override, Tree, load_extended
+from multitask.store.prepare_run import flat
 from multitask.sweep.grid import add_to_set, base_of, override_at, safe_label
 from multitask.utils.errors import suggest
 from multitask.utils.limits import CELLS

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from multitask.store.files import read_json, replacing, write_json
 from multitask.sweep.search_space import SearchFile, SearchSpace
 from multitask.sweep.sweep_directory import SweepDirectory
 from multitask.sweep.trial_runs import cell_of
 from multitask.sweep.tuning_results import objectives_of
 from multitask.utils.errors import UserError, reading, reason_of
-from multitask.utils.files import read_json, replacing, write_json
 from multitask.utils.optional import optional
 
 NEEDED = "tune needs Optuna"

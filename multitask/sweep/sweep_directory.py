@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from multitask.config import Config
-from multitask.config.run_directory import Named, RunDirectory
 from multitask.config.yaml_merge import Override
 from multitask.config.yaml_reader import dump_override
+from multitask.store.files import OWNER_LOCK
+from multitask.store.lock import holder, is_unfinished
+from multitask.store.run_directory import Named, RunDirectory
 from multitask.sweep.grid import Grid
-from multitask.utils.files import OWNER_LOCK
-from multitask.utils.owner import holder, is_unfinished
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from multitask.config.run_directory import RunDirectory
-from multitask.config.run_log import parse_event
+from multitask.store.run_directory import RunDirectory
+from multitask.store.run_log import parse_event
 from multitask.sweep.search_space import SearchSpace
 from multitask.sweep.sweep_directory import Run, SweepDirectory, train_arguments
 

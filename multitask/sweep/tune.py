@@ -14,11 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from multitask.config.prepare_run_directory import discard_weights, own
-from multitask.config.run_directory import RunDirectory
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
 from multitask.reporting.statistics import holdout_scores
+from multitask.store.files import remove_scraps, write_text
+from multitask.store.lock import Busy, owned
+from multitask.store.prepare_run import discard_weights, own
+from multitask.store.run_directory import RunDirectory
 from multitask.sweep.engines.base import Settings, load_engine
 from multitask.sweep.pool import Pool, working
 from multitask.sweep.progress_bars import Progress
@@ -30,9 +32,7 @@ from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory
 from multitask.sweep.trial_runs import cell_of, divergence, evaluations, run_of
 from multitask.sweep.tuning_results import OPEN, Tried, write_results
 from multitask.utils.errors import UserError, one_line
-from multitask.utils.files import remove_scraps, write_text
 from multitask.utils.optional import optional
-from multitask.utils.owner import Busy, owned
 from multitask.utils.signals import on_signal
 
 

@@ -8,14 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from multitask.config.run_directory import RunDirectory
 from multitask.config.yaml_merge import nested
 from multitask.config.yaml_reader import dump_yaml
 from multitask.reporting.page import tables_page
 from multitask.reporting.table_formats import Table, number, score, text_page
+from multitask.store.files import write_text
+from multitask.store.run_directory import RunDirectory
 from multitask.sweep.progress_bars import steps_done
 from multitask.sweep.search_space import SearchSpace
-from multitask.utils.files import write_text
 
 OPEN = "not finished"  # the state of a trial that goes on with the next start
 BEST = re.compile(r"best(-\d+)?\.yaml")

@@ -8,10 +8,10 @@ import torch
 from torch.amp import GradScaler
 
 from multitask.config import Config
-from multitask.config.run_directory import RunDirectory
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.data.splits import fingerprint
 from multitask.models.multitask_model import MultiTaskModel
+from multitask.store.run_directory import RunDirectory
 from multitask.training.callbacks import (
     BitLinearStrength,
     Callback,

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import nn
 from tqdm import tqdm
 
-from multitask.config.saved.report_model import RunReport
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.models.encoders.bitlinear import set_strength
 from multitask.reporting.table_formats import duration
+from multitask.store.saved import RunReport
 from multitask.training.gradient_conflict import gradient_cosines
 from multitask.training.step import Stepped
 from multitask.utils import distributed

@@ -15,18 +15,18 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from multitask.config.checkpoint_state import (
+from multitask.models.weights import Tensors, write_tensors
+from multitask.store.checkpoint import (
     FORMAT,
     Damaged,
     State,
     checksum,
     read_state,
 )
-from multitask.config.run_directory import RunDirectory, state_of, tensors_of
-from multitask.models.weights import Tensors, write_tensors
+from multitask.store.files import changed_file, file_digests, replacing, sync, write_text
+from multitask.store.run_directory import RunDirectory, state_of, tensors_of
+from multitask.store.tensor_files import check_header
 from multitask.utils.errors import UserError, reason_of
-from multitask.utils.files import changed_file, file_digests, replacing, sync, write_text
-from multitask.utils.tensor_files import check_header
 
 # what the readers of a damaged file raise
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, UserError)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from multitask.config.checkpoint_state import Damaged, read_state
-from multitask.config.run_directory import RunDirectory, state_of
 from multitask.models.weights import intact_weights, read_checked, write_tensors
+from multitask.store.checkpoint import Damaged, read_state
+from multitask.store.run_directory import RunDirectory, state_of
 from multitask.training.checkpoint_format import load_checkpoint
 from multitask.training.checkpoint_save_restore import naming
 from multitask.utils.errors import UserError, reading

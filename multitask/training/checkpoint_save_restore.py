@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from multitask.config.checkpoint_state import Damaged, read_state
-from multitask.config.run_directory import RunDirectory, state_of, step_of
 from multitask.models.weights import write_tensors
+from multitask.store.checkpoint import Damaged, read_state
+from multitask.store.run_directory import RunDirectory, state_of, step_of
 from multitask.training.callbacks import Callback, Evaluation
 from multitask.training.checkpoint_format import load_checkpoint, save_checkpoint
 from multitask.training.step import Stepped

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from multitask.config.saved.report_model import Baselines
+from multitask.store.saved import Baselines
 
 
 def flags(metric: str, dev: Mapping[str, Any], baselines: Baselines) -> list[str]:

@@ -3,12 +3,11 @@
 import time
 from collections.abc import Callable, Mapping
 
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.base import Score
-from multitask.config.saved.report_model import Baselines
 from multitask.inference.scoring import measure
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.reporting.table_formats import duration
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import Baselines, Score
 from multitask.tasks.base import RowLabels
 from multitask.training.frozen_probe import Probing, frozen_head_scores
 from multitask.training.setup import Plan

@@ -7,13 +7,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multitask.store.files import file_digest, open_to_append, without_nan
 from multitask.training.callbacks import Callback, Evaluation
 from multitask.training.loss_weights import learned_weights
 from multitask.training.optimizer import encoder_rate
 from multitask.training.step import Stepped
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite, UserError, warn
-from multitask.utils.files import file_digest, open_to_append, without_nan
 
 if TYPE_CHECKING:
     from multitask.training.trainer import Trainer

@@ -9,16 +9,15 @@ import numpy as np
 import torch
 
 from multitask.config.config import seen_corpora
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.base import Score
-from multitask.config.saved.report_model import Baselines, RunReport, TaskReport, Turns
-from multitask.config.selected_steps import selected_steps
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
 from multitask.models.multitask_model import parameter_counts
 from multitask.models.weights import intact_weights, read_checked
 from multitask.reporting.model_card import write_card
 from multitask.reporting.run_report import write_reports
+from multitask.store.files import without_nan
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import Baselines, RunReport, Score, TaskReport, Turns, selected_steps
 from multitask.tasks import metrics
 from multitask.tasks.bootstrap import intervals
 from multitask.tasks.confusion import confusion
@@ -31,7 +30,6 @@ from multitask.training.stages import trained_parameters
 from multitask.training.trainer import Trainer
 from multitask.utils import distributed
 from multitask.utils.device import gpu_facts, precision_name
-from multitask.utils.files import without_nan
 from multitask.utils.versions import command_line, versions
 
 

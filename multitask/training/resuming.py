@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from multitask.config import Config
-from multitask.config.prepare_run_directory import check_same_config, flat, started_with
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.run_files import StartedWith
 from multitask.data.splits import fingerprint
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.pretrained import load_tokenizer
 from multitask.models.weights import check_tensors
+from multitask.store.files import check_checksums, read_digests, write_checksums
+from multitask.store.prepare_run import check_same_config, flat, started_with
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import StartedWith
 from multitask.training.checkpoint_repair import Intact, find_intact
 from multitask.training.metric_log import check_log
 from multitask.training.setup import Plan
 from multitask.utils.errors import UserError, reading
-from multitask.utils.files import check_checksums, read_digests, write_checksums
 
 # keys of config.json that say nothing about what the encoder computes; so do names with `_` first
 NOTES = ("architectures", "dtype", "torch_dtype", "transformers_version")

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from multitask.config import Config
-from multitask.config.saved.report_model import StartedFrom
 from multitask.data.dataloader import MultiTaskLoader, TrainRows, train_loaders
 from multitask.data.label_shift import label_warnings, padding_warnings
 from multitask.data.load_rows import label_readers
@@ -35,6 +34,7 @@ from multitask.models.pretrained import (
     use_kernels,
 )
 from multitask.reporting.table_formats import duration
+from multitask.store.saved import StartedFrom
 from multitask.training.gradient_surgery import Surgery, build_surgery
 from multitask.training.launcher import check_launcher
 from multitask.training.loss_weights import loss_weights

@@ -10,7 +10,10 @@ from pathlib import Path
 import torch
 
 from multitask.config import Config
-from multitask.config.prepare_run_directory import (
+from multitask.reporting.model_card import complete_pages
+from multitask.reporting.run_report import terminal_table
+from multitask.store.files import replacing
+from multitask.store.prepare_run import (
     as_started,
     check_directory,
     discard_weights,
@@ -19,10 +22,8 @@ from multitask.config.prepare_run_directory import (
     start_directory,
     train_on,
 )
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport
-from multitask.reporting.model_card import complete_pages
-from multitask.reporting.run_report import terminal_table
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import RunReport
 from multitask.training.build_trainer import build_trainer
 from multitask.training.callbacks import Callback
 from multitask.training.checkpoint_repair import mend
@@ -36,7 +37,6 @@ from multitask.training.trainer import Trainer
 from multitask.utils import distributed
 from multitask.utils.device import pick_device
 from multitask.utils.errors import warn
-from multitask.utils.files import replacing
 from multitask.utils.heartbeat import talking, working
 from multitask.utils.signals import interrupt, on_signal
 from multitask.utils.terminal import say as say_now

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from multitask.config.selected_steps import JOINT
+from multitask.store.saved import JOINT
 from multitask.tasks.metrics import improves, mean_of_defined
 from multitask.training.early_stopping import EarlyStopping
 

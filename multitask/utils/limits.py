@@ -1,5 +1,12 @@
 """Limits of user input, so that no input hangs the program or fills the memory."""
 
+import errno
+import os
+import stat
+from pathlib import Path
+
+from multitask.utils.errors import UserError
+
 CONFIG_BYTES = 2**20  # bytes of one YAML file
 CONFIG_NODES = 50_000  # values of one YAML file; each use of an alias counts
 CONFIG_FILES = 50  # files that extend one another
@@ -26,3 +33,23 @@ REPORT_BYTES = 2**25  # bytes of the report.html that `serve` sends
 TYPED_CHARACTERS = 2_000  # characters of a text that is typed into the page of `serve`
 # bytes of a request to that page: two texts of four-byte characters as %XX, and the fields' names
 REQUEST_BYTES = 2 * TYPED_CHARACTERS * 12 + 4096
+
+
+def read_bounded(file: Path, limit: int) -> bytes:
+    """Read a regular file of at most ``limit`` bytes.
+
+    Raises UserError for a larger file, and for a pipe or a device.
+    """
+    status = file.stat()
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+    if not stat.S_ISREG(status.st_mode):
+        raise UserError(f"{file}: neither a file nor a link to one: give the name of a file")
+    content = b""
+    if status.st_size <= limit:
+        with file.open("rb") as opened:
+            # memory for so many bytes is taken at once; a file of /proc has the size 0
+            content = opened.read(min(limit, max(status.st_size, JSON_BYTES)) + 1)
+    if max(status.st_size, len(content)) > limit:
+        raise UserError(f"{file}: larger than {limit:,} bytes, the most that is read")
+    return content

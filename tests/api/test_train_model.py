@@ -11,10 +11,10 @@ import pytest
 
 import multitask
 from multitask.config import load_config
-from multitask.config.run_directory import RunDirectory, step_of
+from multitask.store.files import file_digest
+from multitask.store.lock import holder
+from multitask.store.run_directory import RunDirectory, step_of
 from multitask.utils.errors import TryAgain
-from multitask.utils.files import file_digest
-from multitask.utils.owner import holder
 from tests.conftest import ROOT
 
 CONFIG = ROOT / "configs" / "cs224n.yaml"

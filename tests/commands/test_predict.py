@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from multitask.config.run_directory import load_lines
+from multitask.store.run_directory import load_lines
 from tests.support.commands import main
 from tests.support.messages import complaint
 

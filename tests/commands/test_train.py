@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from multitask.config import load_config
-from multitask.config.run_directory import load_lines
+from multitask.store.run_directory import load_lines
 from multitask.training.train_run import train
 from tests.support.commands import main
 from tests.support.run_files import report_of

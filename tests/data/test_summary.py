@@ -5,8 +5,8 @@ import pytest
 
 from multitask.config import load_config
 from multitask.config.registry import task_type
-from multitask.config.saved.report_model import SplitFacts
 from multitask.data.summary import alike, data_warnings, describe, told_apart, unread
+from multitask.store.saved import SplitFacts
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 

@@ -16,10 +16,10 @@ from multitask.data.inputs.base import together
 from multitask.data.inputs.siamese import Siamese
 from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.models.pretrained import load_tokenizer
+from multitask.store.tensor_files import write_with_checksum
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 from multitask.utils.limits import CACHE_BYTES
-from multitask.utils.tensor_files import write_with_checksum
 from tests.support.panics import REASON, panic
 
 apart = Siamese().arrange

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from multitask.config.run_directory import RunDirectory
 from multitask.reporting.run_report import write_reports
+from multitask.store.run_directory import RunDirectory
 from multitask.utils.errors import UserError
 from tests.support.messages import complaint
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.training import trainer
 from multitask.utils.errors import warn
 from tests.support.run_files import events, results

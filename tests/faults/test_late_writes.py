@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.config.run_directory import RunDirectory
 from multitask.inference import ensemble, sts_scores
 from multitask.inference.export import write_export
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.search import text_index
 from multitask.reporting import paper_table
+from multitask.store.run_directory import RunDirectory
 from multitask.sweep import run_sweep
 from tests.conftest import ROOT
 from tests.support.sts_files import write_suites

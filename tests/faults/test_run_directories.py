@@ -13,11 +13,10 @@ import pytest
 
 import run_multitask
 from multitask import load
-from multitask.config import load_run_config
-from multitask.config.run_directory import RunDirectory
 from multitask.inference.load_run import TrainedRun
+from multitask.store.lock import holder
+from multitask.store.run_directory import RunDirectory, load_run_config
 from multitask.utils.errors import UserError, warn
-from multitask.utils.owner import holder
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint
@@ -77,11 +76,11 @@ def test_a_directory_with_other_files_is_refused(command, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("place", "when", "nth"),
     [
-        ("multitask.config.prepare_run_directory:save_config", "before", 1),
-        ("multitask.config.prepare_run_directory:save_config", "after", 1),
-        ("multitask.utils.files:_exchange", "before", 1),
-        ("multitask.utils.files:_exchange", "after", 1),
-        ("multitask.config.prepare_run_directory:start_directory", "after", 1),
+        ("multitask.store.prepare_run:save_config", "before", 1),
+        ("multitask.store.prepare_run:save_config", "after", 1),
+        ("multitask.store.files:_exchange", "before", 1),
+        ("multitask.store.files:_exchange", "after", 1),
+        ("multitask.store.prepare_run:start_directory", "after", 1),
         ("multitask.training.train_run:save_encoder", "before", 1),
     ],
 )
@@ -207,7 +206,7 @@ def test_damaged_weights_are_scored_from_the_checkpoint(copy, capsys):
     assert "its checksum is another one" in complaint(capsys, "evaluate", copy.path)
 
 
-LOG = "multitask.config.run_directory:RunDirectory"
+LOG = "multitask.store.run_directory:RunDirectory"
 
 
 @pytest.mark.slow
@@ -296,7 +295,7 @@ def test_where_one_of_two_ranks_fails_both_end(function, rank, kind, command, tm
 
 @pytest.mark.parametrize("swap", [True, False])
 def test_an_overwrite_owns_the_new_directory_before_others_see_it(swap, copy, command, monkeypatch):
-    from multitask.utils import files
+    from multitask.store import files
 
     exchange, seen = files._exchange, []
 

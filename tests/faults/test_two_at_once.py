@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
 import run_multitask
-from multitask.config.run_directory import load_lines
 from multitask.inference.ensemble import ensemble
+from multitask.store.run_directory import load_lines
 from tests.support.fabricated_run import CLASSES, write_run
 
 ROWS = 60

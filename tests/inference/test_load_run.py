@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from multitask import UserError, load
-from multitask.config.run_directory import load_lines
 from multitask.models import weights
+from multitask.store.run_directory import load_lines
 from tests.conftest import ROOT
 from tests.support.commands import main
 

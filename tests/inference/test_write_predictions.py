@@ -8,9 +8,9 @@ import pytest
 
 from multitask.config import Choice, CourseFileConfig, DataConfig, TaskConfig
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import course_text, write_predictions
+from multitask.store.run_directory import RunDirectory
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 

@@ -9,8 +9,8 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
-from multitask.config.run_directory import RunDirectory
 from multitask.models.weights import read_tensors
+from multitask.store.run_directory import RunDirectory
 from multitask.training.setup import set_up
 from tests.conftest import ROOT, save_tiny_encoder
 from tests.support.glue_files import write_glue

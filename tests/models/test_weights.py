@@ -5,8 +5,8 @@ import torch
 
 from multitask.models import weights
 from multitask.models.weights import below, read_tensors, without_memory, write_tensors
+from multitask.store.tensor_files import CHECKSUM, has_checksum
 from multitask.utils.errors import UserError
-from multitask.utils.tensor_files import CHECKSUM, has_checksum
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8, torch.int64])

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
-from multitask.config.run_directory import load_lines
 from multitask.reporting.compare import axis_labels, compare, heatmaps, marginals, transfer
 from multitask.reporting.read_runs import Group, group_runs
 from multitask.reporting.statistics import drawn_seeds, scored_groups
 from multitask.reporting.write_sheet import write_comparison
+from multitask.store.run_directory import load_lines
 from multitask.tasks.bootstrap import resampled_rows
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import edited, rewritten, write_run

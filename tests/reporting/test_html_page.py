@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from multitask.config.run_directory import RunDirectory
 from multitask.reporting import html_page
 from multitask.reporting.page import (
     Code,
@@ -22,6 +21,7 @@ from multitask.reporting.page import (
 )
 from multitask.reporting.run_report import write_reports
 from multitask.reporting.table_formats import Table
+from multitask.store.run_directory import RunDirectory
 from tests.support.fabricated_run import write_run
 from tests.support.html_page import Parsed, check_page, page_text
 

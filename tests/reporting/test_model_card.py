@@ -11,8 +11,8 @@ import yaml
 from huggingface_hub import ModelCard
 
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
 from multitask.reporting.model_card import Exported, card, write_card
+from multitask.store.run_directory import RunDirectory
 from tests.conftest import ROOT
 from tests.support.fabricated_run import write_run
 
@@ -117,7 +117,7 @@ def test_cards_need_no_torch(run):
     folder, _ = run
     code = (
         "import sys; from pathlib import Path; "
-        "from multitask.config.run_directory import RunDirectory; "
+        "from multitask.store.run_directory import RunDirectory; "
         "from multitask.reporting.model_card import write_card; "
         f"write_card(RunDirectory(Path({str(folder)!r}))); assert 'torch' not in sys.modules"
     )

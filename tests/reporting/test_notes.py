@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from multitask.config.saved.report_model import RunReport
 from multitask.reporting import notes as caveats
 from multitask.reporting import sheet_tables
 from multitask.reporting.compare import compare
@@ -18,6 +17,7 @@ from multitask.reporting.notes import rows_trained_for, train_rows, training_of
 from multitask.reporting.paper_table import paper_table
 from multitask.reporting.read_runs import Group
 from multitask.reporting.write_sheet import write_comparison
+from multitask.store.saved import RunReport
 from tests.support.fabricated_run import edited, write_run
 from tests.support.run_files import full_report
 

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import RunReport
 from multitask.reporting.page import markdown_block
 from multitask.reporting.run_report import data_table, mistakes, terminal_table, write_reports
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import RunReport
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import CLASSES, write_run
 from tests.support.run_files import task_entry

@@ -12,7 +12,6 @@ from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
 from benchmarks.bootstrap_coverage import false_findings
-from multitask.config.run_directory import load_lines
 from multitask.reporting import sheet_tables
 from multitask.reporting.compare import compare
 from multitask.reporting.read_runs import Group
@@ -25,6 +24,7 @@ from multitask.reporting.statistics import (
     sd_ratio,
     seed_means,
 )
+from multitask.store.run_directory import load_lines
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from multitask.config.saved.report_model import RunReport
 from multitask.reporting import verdicts
+from multitask.store.saved import RunReport
 
 CONFIG = {"tasks": {"sst": {"batch_size": 32}, "qqp": {"batch_size": 8, "accumulation": 2}}}
 

@@ -11,11 +11,11 @@ import run_multitask
 from multitask import load
 from multitask.config import load_config
 from multitask.config.config import seen_corpora
-from multitask.config.saved.report_model import SplitFacts
 from multitask.data.summary import data_warnings
 from multitask.models.encoders.bitlinear import bit_layers
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.models.pretrained import load_head_weights, load_pretrained
+from multitask.store.saved import SplitFacts
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside

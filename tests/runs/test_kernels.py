@@ -4,8 +4,8 @@ import pytest
 
 import run_multitask
 from multitask import load
-from multitask.config.run_directory import RunDirectory
 from multitask.models.encoders import kernels
+from multitask.store.run_directory import RunDirectory
 from multitask.utils.names import KERNELS_VARIABLE
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside

@@ -10,10 +10,10 @@ from safetensors.torch import load_file
 
 import run_multitask
 from multitask import load
-from multitask.config.run_directory import RunDirectory
 from multitask.models.weights import read_tensors
 from multitask.reporting.compare import compare
 from multitask.reporting.read_runs import Group
+from multitask.store.run_directory import RunDirectory
 from multitask.sweep.grid import load_grid
 from multitask.training.setup import set_up
 from multitask.training.train_run import train

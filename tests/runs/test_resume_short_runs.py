@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from multitask import load
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from tests.conftest import ROOT
 from tests.support.commands import main
 from tests.support.kill import signal_inside

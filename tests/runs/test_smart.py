@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import run_multitask
-from multitask.config.run_directory import RunDirectory
 from multitask.models.encoders.bitlinear import bit_layers
 from multitask.models.weights import read_tensors
+from multitask.store.run_directory import RunDirectory
 from multitask.training import trainer
 from tests.support.kill import kill_inside
 from tests.support.run_files import events, results

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from multitask.config import load_config
-from multitask.config.run_directory import RunDirectory, load_lines
+from multitask.store.run_directory import RunDirectory, load_lines
 from tests.conftest import ROOT, write_course_files
 from tests.support.commands import main
 from tests.support.messages import complaint

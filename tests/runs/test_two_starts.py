@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.config.run_directory import RunDirectory
-from multitask.utils.owner import holder
+from multitask.store.lock import holder
+from multitask.store.run_directory import RunDirectory
 from tests.conftest import ROOT
 from tests.support.messages import complaint
 from tests.support.run_files import events

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from multitask.config.registry import task_type
-from multitask.config.run_directory import load_lines
 from multitask.config.yaml_reader import dump_yaml
+from multitask.store.run_directory import load_lines
 from multitask.tasks import metrics
 from multitask.tasks.bootstrap import intervals
 from multitask.tasks.confusion import confusion

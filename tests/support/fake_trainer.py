@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 
 from multitask.config import Config, load_config
-from multitask.config.prepare_run_directory import own
-from multitask.config.run_directory import RunDirectory
-from multitask.utils.owner import Busy
+from multitask.store.lock import Busy
+from multitask.store.prepare_run import own
+from multitask.store.run_directory import RunDirectory
 
 
 def save_and_end(*_: object) -> None:

@@ -45,9 +45,9 @@ from typing import Any
 from tqdm import tqdm
 
 import run_multitask
+from multitask.store import files
 from multitask.sweep import pool
 from multitask.sweep.engines import process
-from multitask.utils import files
 
 FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")
 # audit events of what changes files; "open" counts where it writes

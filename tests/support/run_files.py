@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from multitask.config.saved.report_model import RunReport, TaskReport
+from multitask.store.saved import RunReport, TaskReport
 
 
 def events(directory: Path | str, kind: str | None = None) -> list[dict]:

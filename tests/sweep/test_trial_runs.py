@@ -3,7 +3,7 @@
 import json
 
 from multitask.config import load_config
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.sweep.search_space import load_search
 from multitask.sweep.sweep_directory import SweepDirectory
 from multitask.sweep.trial_runs import divergence, evaluations, run_of

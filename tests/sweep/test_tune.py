@@ -12,9 +12,9 @@ import pytest
 import multitask
 import run_multitask
 from multitask.config import load_config
+from multitask.store.lock import owned
 from multitask.sweep import tune
 from multitask.sweep.sweep_directory import SweepDirectory
-from multitask.utils.owner import owned
 from tests.conftest import ROOT
 from tests.support.fake_sweep import background, until
 

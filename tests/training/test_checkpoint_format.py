@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.training.checkpoint_format import (
     FORMAT,
     Damaged,

@@ -5,8 +5,8 @@ import shutil
 import pytest
 import torch
 
-from multitask.config.run_directory import RunDirectory
 from multitask.models.weights import read_tensors, write_tensors
+from multitask.store.run_directory import RunDirectory
 from multitask.training.checkpoint_format import save_checkpoint
 from multitask.training.checkpoint_repair import find_intact, mend
 from multitask.training.checkpoint_save_restore import prune, prune_weights

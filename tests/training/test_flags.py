@@ -7,8 +7,8 @@ import pytest
 from heads.binary import BinaryHead
 from heads.siamese_paraphrase import SiameseParaphraseHead
 from multitask.config import load_config
-from multitask.config.saved.report_model import Baselines
 from multitask.reporting.table_formats import CODE
+from multitask.store.saved import Baselines
 from multitask.training.flags import flags, next_steps, still_improving
 from tests.conftest import ROOT
 

@@ -7,8 +7,8 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
-from multitask.config.run_directory import RunDirectory
 from multitask.inference.scoring import measure
+from multitask.store.run_directory import RunDirectory
 from multitask.training.frozen_baselines import run_baselines
 from multitask.training.setup import set_up
 from multitask.utils.errors import NotFinite

@@ -7,8 +7,8 @@ from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
 from multitask.config import load_config
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
 from multitask.inference.scoring import Scores
+from multitask.store.run_directory import RunDirectory
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from multitask.training.report_json import (

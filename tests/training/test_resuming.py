@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.config.prepare_run_directory import started_with
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.run_files import StartedWith
+from multitask.store.prepare_run import started_with
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import StartedWith
 from multitask.training import checkpoint_save_restore, train_run, trainer
 from multitask.training.resuming import SameData, is_complete, is_intact
 from multitask.utils.errors import UserError

@@ -14,7 +14,7 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.training import checkpoint_format, loss, trainer
 from multitask.training.build_trainer import build_trainer
 from multitask.training.checkpoint_format import load_checkpoint

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from multitask.config.selected_steps import JOINT, selected_steps
+from multitask.store.saved import JOINT, selected_steps
 from multitask.training.early_stopping import EarlyStopping
 from multitask.training.weight_selection import Selection
 

@@ -12,7 +12,7 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
-from multitask.config.run_directory import RunDirectory
+from multitask.store.run_directory import RunDirectory
 from multitask.training.checkpoint_format import load_checkpoint
 from multitask.training.loss import Objective
 from multitask.training.setup import set_up

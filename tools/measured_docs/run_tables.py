@@ -7,9 +7,8 @@ import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from multitask.config.saved.base import Score, read_saved
-from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.reporting.table_formats import markdown_table
+from multitask.store.saved import RunReport, Score, TaskReport, read_saved
 from tools.measured_docs.store import RESULTS, ROOT, run_command, source_line
 
 RUNS_SCRIPT = ROOT / "benchmarks" / "cs224n_results.sh"

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from multitask.config import load_saved_config
 from multitask.inference.export import hugging_face, int8, onnx, sentences
 from multitask.inference.export.export_parts import PADDED, Parts
 from multitask.inference.export.formats import check_ternary
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.reporting.model_card import Exported, card
+from multitask.store.files import entries, remove_scraps, replacing, write_text
+from multitask.store.run_directory import load_saved_config
 from multitask.utils.errors import UserError
-from multitask.utils.files import entries, remove_scraps, replacing, write_text
 from multitask.utils.versions import command_line, git_revision, versions
 
 CHECKED, MEASURED = 64, 1000  # rows, evenly spread over dev

@@ -15,21 +15,20 @@ from pydantic import TypeAdapter
 
 from multitask.data.readers.lines import each_line
 from multitask.inference.similarity import unit
-from multitask.utils.errors import NotFinite, UserError, no_file
-from multitask.utils.files import (
+from multitask.store.files import (
     changed_file,
     entries,
     file_digests,
     finish_replacing,
-    read_bounded,
     remove_scraps,
     replacing,
     text_digest,
 )
+from multitask.store.outputs import has_keys
+from multitask.utils.errors import NotFinite, UserError, no_file
 from multitask.utils.heartbeat import tracked
-from multitask.utils.limits import JSON_BYTES
+from multitask.utils.limits import JSON_BYTES, read_bounded
 from multitask.utils.optional import optional
-from multitask.utils.outputs import has_keys
 from multitask.utils.paths import inside
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from multitask.config.run_directory import RunDirectory
 from multitask.data.inputs.base import Input, input_of
 from multitask.inference.analysis.attention_weights import cls_attention
 from multitask.inference.embeddings import Vectors, run_vectors
@@ -22,11 +21,11 @@ from multitask.inference.search.text_index import TextIndex, check_origin, open_
 from multitask.inference.similarity import cosines
 from multitask.reporting.figures.maps import draw_mean
 from multitask.reporting.figures.style import save_figure
+from multitask.store.run_directory import RunDirectory
 from multitask.tasks.base import NoLabels, Record
 from multitask.tasks.rows import ordinal
 from multitask.utils.errors import UserError
-from multitask.utils.files import read_bounded
-from multitask.utils.limits import JSON_BYTES, REPORT_BYTES, TYPED_CHARACTERS
+from multitask.utils.limits import JSON_BYTES, REPORT_BYTES, TYPED_CHARACTERS, read_bounded
 from multitask.utils.paths import inside
 
 # characters of an indexed text on the page

@@ -8,8 +8,7 @@ from typing import Any
 
 from multitask.models.encoders.hf_layout import layout_of
 from multitask.utils.errors import UserError, reading
-from multitask.utils.files import read_bounded
-from multitask.utils.limits import JSON_BYTES, LABELS, LAYERS, MOST_DROPOUT, SIZE
+from multitask.utils.limits import JSON_BYTES, LABELS, LAYERS, MOST_DROPOUT, SIZE, read_bounded
 
 _SIZES = re.compile("layer|size|dim|position|head|embed|width|length|expert|label")
 

@@ -21,8 +21,8 @@ from torch.autograd.function import once_differentiable
 from multitask.models.encoders.dropout import LEVELS, draws
 from multitask.models.encoders.operators import Operators
 from multitask.models.encoders.packing import Packing
+from multitask.store.files import replacing, write_text
 from multitask.utils.errors import UserError, reason_of
-from multitask.utils.files import replacing, write_text
 from multitask.utils.names import KERNELS_VARIABLE
 
 # one build per kind of processor, as several machines may share a home directory

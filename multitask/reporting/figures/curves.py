@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from multitask.config.registry import imported, task_type
-from multitask.config.run_directory import RunDirectory
-from multitask.config.run_log import Event, load_lines, stage_begins
-from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.reporting.figures import style
 from multitask.reporting.figures.figure_registry import figure_of
 from multitask.reporting.sts_report import LayerScores, SuiteLayers
+from multitask.store.run_directory import RunDirectory
+from multitask.store.run_log import Event, load_lines, stage_begins
+from multitask.store.saved import RunReport, TaskReport
 from multitask.utils.errors import UserError
 
 # keyword arguments of matplotlib, as in `style.LOOKS`

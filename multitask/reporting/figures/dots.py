@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from multitask.config.run_directory import RunDirectory
 from multitask.reporting.compare import heatmaps, long_axes
 from multitask.reporting.figures import style
 from multitask.reporting.figures.curves import draw_curve_bands, loss_gaps
@@ -31,6 +30,7 @@ from multitask.reporting.sheet import (
     has_one_baseline,
     several_seeds,
 )
+from multitask.store.run_directory import RunDirectory
 
 PANELS_IN_A_ROW = 4
 # More curves than colours are hard to tell apart.

@@ -17,10 +17,10 @@ from pydantic import Field, ValidationError
 
 from multitask.config import Strict, explain
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report_model import TaskReport
 from multitask.config.yaml_merge import load_extended
 from multitask.reporting.figures import style
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import TaskReport
 from multitask.utils.errors import UserError
 
 MAX_COLUMNS = 3

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from multitask.config.run_directory import open_run
 from multitask.reporting.figures.fonts import missing_characters_are_said, use_fonts
+from multitask.store.files import replacing, write_text
+from multitask.store.run_directory import open_run
 from multitask.utils.errors import UserError, check_regular
-from multitask.utils.files import replacing, write_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

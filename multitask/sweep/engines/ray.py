@@ -10,10 +10,10 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, ClassVar
 
+from multitask.store.files import ENDING, SCRATCH
 from multitask.sweep.engines.base import Job, Settings, cores
 from multitask.sweep.engines.process import starter
 from multitask.utils.errors import UserError, reason_of, warn
-from multitask.utils.files import ENDING, SCRATCH
 from multitask.utils.optional import optional
 
 POLL = 0.2  # seconds between two looks at a command

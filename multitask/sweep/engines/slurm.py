@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from multitask.store.files import OWNER_LOCK
+from multitask.store.lock import owned
 from multitask.sweep.engines.base import Job, Settings
 from multitask.sweep.engines.slurm_array import (
     LEAD,
@@ -26,9 +28,7 @@ from multitask.sweep.engines.slurm_array import (
 )
 from multitask.sweep.progress_bars import say
 from multitask.utils.errors import TryAgain, UserError, one_line
-from multitask.utils.files import OWNER_LOCK, read_bounded
-from multitask.utils.limits import JSON_BYTES
-from multitask.utils.owner import owned
+from multitask.utils.limits import JSON_BYTES, read_bounded
 
 POLL = 5.0  # seconds between two questions to SLURM
 LATE = 60.0  # seconds until NFS shows a file that another machine has written

@@ -22,9 +22,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from multitask.store.files import read_json, write_json
 from multitask.sweep.engines.base import Job, Settings
 from multitask.utils.errors import UserError, one_line
-from multitask.utils.files import read_json, write_json
 
 LEAD = 120  # seconds between SIGTERM and the end of a task's time
 UNSEEN = 66  # a task's exit code if its node does not see the directories

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from multitask.config import Config
 from multitask.config.registry import TRACKERS, imported
-from multitask.config.run_directory import RunDirectory
-from multitask.config.run_log import Event, parse_event
-from multitask.config.saved.report_model import RunReport
+from multitask.store.run_directory import RunDirectory
+from multitask.store.run_log import Event, parse_event
+from multitask.store.saved import RunReport
 from multitask.training.callbacks import Callback, Evaluation
 from multitask.training.smart_penalty import TERMS
 from multitask.training.step import Stepped

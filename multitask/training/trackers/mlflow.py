@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from multitask.config.prepare_run_directory import flat
+from multitask.store.prepare_run import flat
 from multitask.training.trackers.base import PROJECT, Row, TrackedRun, Tracker
 
 # the library waits 120 seconds and tries 8 times; it also reports its use to its makers

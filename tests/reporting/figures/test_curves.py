@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from multitask.config.run_directory import RunDirectory, load_lines
-from multitask.config.saved.report_model import TaskReport
 from multitask.reporting.figures import curves, maps, style
 from multitask.reporting.figures.curves import (
     draw_conflict,
@@ -24,6 +22,8 @@ from multitask.reporting.figures.curves import (
 )
 from multitask.reporting.figures.maps import confusion
 from multitask.reporting.figures.style import group_style, new_figure, save_figure, step_axis
+from multitask.store.run_directory import RunDirectory, load_lines
+from multitask.store.saved import TaskReport
 from multitask.tasks.sts_names import NAMES
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
@@ -72,7 +72,7 @@ def test_a_second_drawing_replaces_the_first_and_needs_neither_pyplot_nor_torch(
     (tmp_path / "figures" / "curves.png").write_text("old")
     code = (
         "import pathlib, sys; from multitask.reporting.figures.curves import draw_all;"
-        "from multitask.config.run_directory import RunDirectory;"
+        "from multitask.store.run_directory import RunDirectory;"
         "run = RunDirectory(pathlib.Path(sys.argv[1]));"
         "draw_all(run, run.load_report(), run.load_events());"
         "assert not {'torch', 'matplotlib.pyplot'} & {*sys.modules}"

@@ -2,7 +2,7 @@
 
 import json
 
-from multitask.config.saved.report_model import Agreement, RunReport
+from multitask.store.saved import Agreement, RunReport
 from tools.measured_docs import run_tables
 
 

@@ -9,9 +9,9 @@ import pytest
 import run_multitask
 from multitask.config import load_config
 from multitask.config.registry import TRACKERS
-from multitask.config.run_directory import RunDirectory
 from multitask.inference.load_run import load
 from multitask.inference.scoring import Scorer
+from multitask.store.run_directory import RunDirectory
 from multitask.training.trackers.base import Row, Tracking, rows_of
 from multitask.utils import distributed
 from multitask.utils.optional import install_command

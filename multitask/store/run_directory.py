@@ -10,13 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config import Config, load_config
-from multitask.config.checkpoint_state import is_foreign
-from multitask.config.run_log import Event, load_lines, parse_event
-from multitask.config.saved.base import read_saved
-from multitask.config.saved.report_model import Baselines, RunReport
-from multitask.config.saved.run_files import AllBaselines, BestSteps, TrackerIds
-from multitask.utils.errors import UserError, check_regular, warn
-from multitask.utils.files import (
+from multitask.store.checkpoint import is_foreign
+from multitask.store.files import (
     OWNER_LOCK,
     entries,
     file_digest,
@@ -28,7 +23,17 @@ from multitask.utils.files import (
     write_digests,
     write_text,
 )
-from multitask.utils.owner import holder
+from multitask.store.lock import holder
+from multitask.store.run_log import Event, load_lines, parse_event
+from multitask.store.saved import (
+    AllBaselines,
+    Baselines,
+    BestSteps,
+    RunReport,
+    TrackerIds,
+    read_saved,
+)
+from multitask.utils.errors import UserError, check_regular, warn
 
 CHECKPOINT = re.compile(r"step-(\d{8,})\+*")  # its name; see `RunDirectory.checkpoint`
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from multitask.config import run_directory
-from multitask.config.run_directory import RunDirectory, load_saved_config, open_run
-from multitask.config.saved.report_model import Baselines
+from multitask.store import run_directory
+from multitask.store.files import replacing
+from multitask.store.run_directory import RunDirectory, load_saved_config, open_run
+from multitask.store.saved import Baselines
 from multitask.utils.errors import UserError, warn
-from multitask.utils.files import replacing
 from tests.conftest import ROOT
 from tests.support.source_tree import name_of, sources, tree_of
 
@@ -20,7 +20,7 @@ CONSTRUCTORS = {"Named", "Path", "PurePath"}
 # parts of f-strings that other files have too
 COMMON = {"*", "-", ".", ".json", ".png", ".tsv"}
 SPELLED_BY = {
-    "multitask/config/run_directory.py": "RunDirectory",
+    "multitask/store/run_directory.py": "RunDirectory",
     "multitask/sweep/sweep_directory.py": "SweepDirectory",
 }
 # files of other directories that have the name of a run's file
@@ -322,8 +322,8 @@ def test_a_command_finishes_an_overwrite_that_was_killed_and_a_question_does_not
     run = RunDirectory(tmp_path / "run")
     run.path.mkdir()
     with monkeypatch.context() as patch:  # killed between the two renames
-        patch.setattr("multitask.utils.files._exchange", lambda made, target: False)
-        patch.setattr("multitask.utils.files._clear", lambda scratch: None)
+        patch.setattr("multitask.store.files._exchange", lambda made, target: False)
+        patch.setattr("multitask.store.files._clear", lambda scratch: None)
         patch.setattr(Path, "replace", lambda made, target: None)
         with replacing(run.path) as made:
             made.mkdir()

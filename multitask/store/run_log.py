@@ -1,4 +1,4 @@
-# Tested by tests/config/test_run_directory.py
+# Tested by tests/store/test_run_directory.py
 """Parse the lines of a run's log and of its predictions, and detect damaged ones."""
 
 import json

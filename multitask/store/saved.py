@@ -1,15 +1,62 @@
-"""``report.json``: the results of a finished run.
+"""The JSON files of a run as models: ``report.json``, ``best.json``, ``baselines.json`` and so on.
 
 A key with a default is one that some runs do not save, such as the heads of a probe grid. The
 order of the fields is that of the keys in the file.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
 
-from multitask.config.saved.base import Number, Saved, Score
+from multitask.store.files import read_json, without_nan
+from multitask.utils.errors import UserError
+
+JOINT = "joint"  # the name of the joint mean among the tasks' best steps
+
+Number = int | float  # an int stays an int in the file
+Score = Number | None  # None: undefined; NaN before it is saved
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Saved(BaseModel):
+    """An object of a JSON file. Keys of other versions are kept."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    def content(self) -> dict[str, Any]:  # any JSON object, also with keys of other versions
+        """Return the keys that were set, in the order of the fields."""
+        return self.model_dump(exclude_unset=True)
+
+    def defined(self) -> Self:
+        """Return a copy with None in place of NaN, as it is read from the file."""
+        return self.model_validate(without_nan(self.content()))
+
+
+def read_saved(file: Path, model: type[Model], damage: str) -> Model:
+    """Read a JSON file of a run.
+
+    ``damage`` is the end of the message about a damaged file; it contains ``{}`` for what is wrong,
+    with the key. Raises UserError for a damaged file, and OSError if it cannot be read.
+    """
+    try:
+        return model.model_validate(read_json(file))
+    except ValidationError as error:
+        raise UserError(f"{file}{damage.format(_first_problem(error))}") from error
+    except ValueError as error:
+        raise UserError(f"{file}{damage.format(error)}") from error
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    key = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "missing":
+        return f"it has no {key}"
+    no_object = problem["type"] in ("model_type", "dict_type")
+    message = "expected an object" if no_object else problem["msg"].removeprefix("Value error, ")
+    return f"{key}: {message}" if key else message
 
 
 class Steps(Saved):
@@ -168,3 +215,55 @@ class RunReport(Saved):
     def with_tasks(self, tasks: dict[str, TaskReport]) -> "RunReport":
         """Return the report with other tasks."""
         return self.model_copy(update={"tasks": tasks})
+
+
+class BestSteps(RootModel[dict[str, int]]):
+    """``best.json``: the best step of each task and of ``joint``."""
+
+    model_config = ConfigDict(strict=True)
+
+    @model_validator(mode="after")
+    def _has_joint(self) -> "BestSteps":
+        if JOINT not in self.root:
+            raise ValueError(f"it has no {JOINT}")
+        return self
+
+
+class AllBaselines(RootModel[dict[str, Baselines]]):
+    """``baselines.json``: the baselines of each task that has some."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class TrackerIds(RootModel[dict[str, str]]):
+    """``trackers/ids.json``: the id that each tracker knows the run by."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class StartedWith(Saved):
+    """Checksums of the config and of each task's data, and the kernels."""
+
+    config: str | None = None
+    data: dict[str, str] | None = None
+    kernels: str | None = None
+
+
+class Marker(Saved):
+    """``run.json``, the first file that a run writes."""
+
+    format: int = 1
+    started_with: StartedWith = StartedWith()
+
+
+def selected_steps(
+    best: Mapping[str, int], tasks: Mapping[str, str], select: str
+) -> dict[str, int]:
+    """Return for each task the step whose weights it uses, as ``training.select`` says.
+
+    ``tasks`` maps each task to the task whose evaluations select its weights: itself, if it trains.
+    """
+    return {
+        task: best[selecting if select == "per_task" else select]
+        for task, selecting in tasks.items()
+    }

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
+from multitask.store.outputs import check_replaced, has_keys
 from multitask.utils.errors import UserError
-from multitask.utils.outputs import check_replaced, has_keys
 
 
 @pytest.fixture

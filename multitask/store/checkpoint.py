@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from multitask.store.files import read_json, text_digest
 from multitask.utils.errors import UserError, reason_of
-from multitask.utils.files import read_json, text_digest
 
 FORMAT = 5
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitask.config import Config, load_config
-from multitask.config.prepare_run_directory import config_differences, flat, save_config
-from multitask.config.run_directory import RunDirectory
+from multitask.store.prepare_run import config_differences, flat, save_config
+from multitask.store.run_directory import RunDirectory
 from tests.conftest import ROOT
 
 SETTINGS = ["tasks.sst.data.labels=null"]

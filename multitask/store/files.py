@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.utils.errors import UserError, check_regular
-from multitask.utils.limits import DATA_BYTES, JSON_BYTES
+from multitask.utils.limits import DATA_BYTES, JSON_BYTES, read_bounded
 
 # how the names of scratch directories start and end
 SCRATCH, ENDING = ".multitask-", ".tmp"
@@ -27,7 +27,7 @@ SCRATCH, ENDING = ".multitask-", ".tmp"
 ANYWHERE = f"**/.*{ENDING}"
 # what the name of an old directory gets, in a scratch directory, where the system cannot swap two
 BEFORE = ".before"
-# the lock of the process that owns a directory: see `owner`
+# the lock of the process that owns a directory: see `lock.py`
 OWNER_LOCK = "owner.lock"
 # what a file system has in the root of a volume
 OF_VOLUME = "lost+found"
@@ -234,26 +234,6 @@ def hold(path: Path, *, wait: bool = False) -> Iterator[bool]:
         yield held
     finally:
         os.close(handle)
-
-
-def read_bounded(file: Path, limit: int) -> bytes:
-    """Read a regular file of at most ``limit`` bytes.
-
-    Raises UserError for a larger file, and for a pipe or a device.
-    """
-    status = file.stat()
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
-    if not stat.S_ISREG(status.st_mode):
-        raise UserError(f"{file}: neither a file nor a link to one: give the name of a file")
-    content = b""
-    if status.st_size <= limit:
-        with file.open("rb") as opened:
-            # memory for so many bytes is taken at once; a file of /proc has the size 0
-            content = opened.read(min(limit, max(status.st_size, JSON_BYTES)) + 1)
-    if max(status.st_size, len(content)) > limit:
-        raise UserError(f"{file}: larger than {limit:,} bytes, the most that is read")
-    return content
 
 
 def file_digest(file: Path) -> str:

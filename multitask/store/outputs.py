@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from multitask.store.files import read_json
 from multitask.utils.errors import UserError
-from multitask.utils.files import read_json
 
 
 def check_replaced(facts: Path, keys: Iterable[str], names: Iterable[str]) -> None:

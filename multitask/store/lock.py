@@ -17,8 +17,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from multitask.store.files import entries
 from multitask.utils.errors import TryAgain, UserError
-from multitask.utils.files import entries
 
 # seconds to try: `holder` of another process has the lock for a moment
 PATIENCE = 1.0

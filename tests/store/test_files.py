@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from multitask.utils import files
-from multitask.utils.errors import UserError
-from multitask.utils.files import (
+from multitask.store import files
+from multitask.store.files import (
     entries,
     finish_replacing,
     hold,
@@ -23,6 +22,7 @@ from multitask.utils.files import (
     write_json,
     write_text,
 )
+from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
 
@@ -103,8 +103,8 @@ def test_an_error_names_the_file_that_was_to_be_written(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from multitask.utils import files
-from multitask.utils.files import replacing
+from multitask.store import files
+from multitask.store.files import replacing
 with replacing(Path(sys.argv[1])) as scratch:
     scratch.write_text("half")
     print("writing", flush=True)

@@ -8,11 +8,7 @@ from pathlib import Path
 
 from multitask.config import Config
 from multitask.config.describe_config import as_written
-from multitask.config.run_directory import RunDirectory, open_run
-from multitask.config.saved.base import read_saved
-from multitask.config.saved.run_files import Marker, StartedWith
-from multitask.utils.errors import UserError
-from multitask.utils.files import (
+from multitask.store.files import (
     ANYWHERE,
     check_movable,
     entries,
@@ -20,7 +16,10 @@ from multitask.utils.files import (
     replacing,
     text_digest,
 )
-from multitask.utils.owner import owned
+from multitask.store.lock import owned
+from multitask.store.run_directory import RunDirectory, open_run
+from multitask.store.saved import Marker, StartedWith, read_saved
+from multitask.utils.errors import UserError
 
 
 def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:

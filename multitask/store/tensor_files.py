@@ -9,8 +9,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+from multitask.store.files import replacing
 from multitask.utils.errors import check_regular
-from multitask.utils.files import replacing
 from multitask.utils.limits import HEADER_BYTES
 
 # the checksum's name in the header of a file, and what is in its place while it is computed

@@ -11,15 +11,15 @@ from pathlib import Path
 import filelock
 import pytest
 
-from multitask.utils import owner
+from multitask.store import lock as lock_module
+from multitask.store.lock import Busy, holder, is_unfinished, owned
 from multitask.utils.errors import UserError
-from multitask.utils.owner import Busy, holder, is_unfinished, owned
 from tests.conftest import ROOT
 
 OWNER = """
 import sys
 from pathlib import Path
-from multitask.utils.owner import owned
+from multitask.store.lock import owned
 with owned(Path(sys.argv[1]), "trains there"):
     print("owned", flush=True)
     input()
@@ -147,7 +147,7 @@ def test_a_directory_that_stays_empty_is_removed_with_its_parents(tmp_path):
 def test_a_lock_that_is_removed_by_its_owner_is_made_again(lock, other, monkeypatch):
     """The owner of an empty directory removes it while another process waits."""
     process = other()
-    original, calls = owner._write_name, []
+    original, calls = lock_module._write_name, []
 
     def removed_first(lock_file: Path) -> None:
         calls.append(lock_file)
@@ -155,7 +155,7 @@ def test_a_lock_that_is_removed_by_its_owner_is_made_again(lock, other, monkeypa
             lock_file.unlink()
         original(lock_file)
 
-    monkeypatch.setattr(owner, "_write_name", removed_first)
+    monkeypatch.setattr(lock_module, "_write_name", removed_first)
     with owned(lock, "trains there", waiting=lambda name: process.communicate("\n")):
         assert f"process {os.getpid()}" in holder(lock)
     assert len(calls) == 2
@@ -198,4 +198,4 @@ def test_a_job_of_an_array_is_named_as_slurm_does(monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "14")
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "12")
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
-    assert owner._own_name().endswith(b", job 12_3")
+    assert lock_module._own_name().endswith(b", job 12_3")

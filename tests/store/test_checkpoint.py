@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from multitask.config.checkpoint_state import Damaged, checksum, is_foreign, read_state
+from multitask.store.checkpoint import Damaged, checksum, is_foreign, read_state
 
 
 def write(file, **values):

@@ -1,0 +1,1 @@
+"""What a run is on disk: files that are complete or absent, the lock, the run directory."""
