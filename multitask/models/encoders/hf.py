@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.encoders.hf_layout import has_token_types, layout_of
 from multitask.models.encoders.packing import Packing
+from multitask.store.tensor_files import check_header
 from multitask.utils.errors import UserError
-from multitask.utils.tensor_files import check_header
 
 
 class HFEncoder(nn.Module):
