@@ -22,7 +22,8 @@ from benchmarks.course_batches import headline, in_turn, mixed_steps, parser, re
 from multitask.models.encoders import packing as packing_module
 from multitask.models.encoders.operators import packed_attention, padded_attention
 from multitask.models.encoders.packing import Packing
-from multitask.models.pretrained import load_tokenizer, packaged_directory
+from multitask.models.packaged_weights import packaged_directory
+from multitask.models.pretrained import load_tokenizer
 from multitask.reporting.table_formats import markdown_table
 
 HEADS, WIDTH = 12, 384

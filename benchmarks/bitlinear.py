@@ -25,7 +25,8 @@ from benchmarks.course_batches import (
 )
 from benchmarks.training_step import Ours, train
 from multitask.models.encoders.bitlinear import quantise, set_strength
-from multitask.models.pretrained import load_tokenizer, packaged_directory
+from multitask.models.packaged_weights import packaged_directory
+from multitask.models.pretrained import load_tokenizer
 from multitask.reporting.table_formats import markdown_table
 
 # variant: the strength lambda of its quantisation, None for plain layers

@@ -25,7 +25,8 @@ import torch
 
 from benchmarks.course_batches import headline, mixed_steps, parser, read_tokens, started
 from benchmarks.our_trainer import BF16, COMPILED, CONFIG, FP32, Stepper, prepared_run
-from multitask.models.pretrained import load_tokenizer, packaged_directory
+from multitask.models.packaged_weights import packaged_directory
+from multitask.models.pretrained import load_tokenizer
 from multitask.reporting.table_formats import markdown_table
 from multitask.utils.waiting import SPINS
 

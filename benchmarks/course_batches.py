@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from multitask.models.linear import linear
-from multitask.models.pretrained import packaged_directory
+from multitask.models.packaged_weights import packaged_directory
 from multitask.utils.versions import git_revision
 
 BATCH = 32

@@ -34,7 +34,8 @@ from benchmarks.course_batches import (
     started,
 )
 from multitask.models.encoders.bert_weights import encoder_from_pretrained
-from multitask.models.pretrained import load_tokenizer, packaged_directory
+from multitask.models.packaged_weights import packaged_directory
+from multitask.models.pretrained import load_tokenizer
 from multitask.reporting.table_formats import markdown_table
 
 FORWARD_FLOP = 64.3e6 / 3  # a useful token through MiniLM's six layers, attention left out

@@ -29,9 +29,10 @@ from benchmarks.course_batches import (
 from multitask.config.registry import build
 from multitask.models.encoders import BertEncoder
 from multitask.models.encoders.bert_weights import encoder_from_pretrained
+from multitask.models.packaged_weights import packaged_directory
 from multitask.models.poolers import attending, gru, hire
 from multitask.models.poolers.gru import final_states
-from multitask.models.pretrained import load_tokenizer, packaged_directory
+from multitask.models.pretrained import load_tokenizer
 from multitask.reporting.table_formats import markdown_table
 
 TORCHS_ATTENTION = "mha, torch's attention"

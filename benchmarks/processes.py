@@ -26,7 +26,7 @@ import torch
 
 from benchmarks.course_batches import headline, mixed_steps, parser, read_tokens, started
 from benchmarks.our_trainer import BF16, COMPILED, CONFIG, FP32, Stepper, prepared_run
-from multitask.models.pretrained import packaged_directory
+from multitask.models.packaged_weights import packaged_directory
 from multitask.reporting.table_formats import markdown_table
 from multitask.store.run_directory import RunDirectory
 

@@ -21,7 +21,8 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.course_batches import headline, mixed_steps, parser, read_tokens, started
 from benchmarks.our_trainer import BATCHING, Stepper, prepared_run
 from benchmarks.training_step import Loop, train
-from multitask.models.pretrained import load_tokenizer, packaged_directory
+from multitask.models.packaged_weights import packaged_directory
+from multitask.models.pretrained import load_tokenizer
 from multitask.reporting.table_formats import markdown_table
 
 KINDS = {

@@ -29,7 +29,8 @@ from multitask.api.check_config import check_config
 from multitask.config import Config, load_config
 from multitask.data.classes import label_readers
 from multitask.data.splits import load_splits
-from multitask.models.pretrained import packaged_directory, pretrained_tokenizer
+from multitask.models.packaged_weights import packaged_directory
+from multitask.models.pretrained import pretrained_tokenizer
 from multitask.reporting.table_formats import markdown_table
 from multitask.training.callbacks import Callback
 from multitask.training.setup import load_data, set_up

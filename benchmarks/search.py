@@ -20,7 +20,7 @@ import torch
 from benchmarks.course_batches import headline, in_turn, parser, ratio, read_texts, started
 from multitask.inference.embeddings import open_vectors
 from multitask.inference.search.text_index import exact_index, nearest, normalised
-from multitask.models.pretrained import packaged_directory
+from multitask.models.packaged_weights import packaged_directory
 from multitask.reporting.table_formats import markdown_table
 from multitask.utils.names import PACKAGED_ENCODER
 

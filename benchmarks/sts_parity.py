@@ -15,7 +15,7 @@ from benchmarks.course_batches import headline, parser, started
 from multitask.data.sts_suites import read_suites
 from multitask.inference.embeddings import MAX_LENGTH, open_vectors
 from multitask.inference.sts_scores import score_suites
-from multitask.models.pretrained import packaged_directory
+from multitask.models.packaged_weights import packaged_directory
 from multitask.reporting.table_formats import markdown_table
 from multitask.utils.names import PACKAGED_ENCODER
 

@@ -60,8 +60,13 @@ def blank_figures() -> Iterator[None]:
         yield
 
 
-def save_tiny_encoder(directory: Path, kind: str = "bert", **changes: object) -> Path:
-    """A random 2-layer encoder of width 32 with a word-level WordPiece tokenizer."""
+def save_tiny_encoder(
+    directory: Path, kind: str = "bert", auto: str = "AutoModel", **changes: object
+) -> Path:
+    """A random 2-layer encoder of width 32 with a word-level WordPiece tokenizer.
+
+    ``auto`` names the class of `transformers`, such as ``AutoModelForMaskedLM``.
+    """
     import torch
     import transformers
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -85,20 +90,35 @@ def save_tiny_encoder(directory: Path, kind: str = "bert", **changes: object) ->
     common = {"vocab_size": len(vocabulary), "pad_token_id": 0, "max_position_embeddings": 64}
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
     sizes["intermediate_size"] = 64
+    one_type = {**common, **sizes, "type_vocab_size": 1}
+    special_ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
+    deberta = {"relative_attention": True, "position_buckets": 8, "norm_rel_ebd": "layer_norm"}
+    deberta |= {"position_biased_input": False, "share_att_key": True, "pos_att_type": "p2c|c2p"}
+    local = {"cls_token_id": 2, "sep_token_id": 3, "local_attention": 8}
     configs = {
         "bert": (transformers.BertConfig, {**common, **sizes}),
-        "roberta": (transformers.RobertaConfig, {**common, **sizes, "type_vocab_size": 1}),
-        "xlm-roberta": (transformers.XLMRobertaConfig, {**common, **sizes, "type_vocab_size": 1}),
-        "camembert": (transformers.CamembertConfig, {**common, **sizes, "type_vocab_size": 1}),
+        "roberta": (transformers.RobertaConfig, one_type),
+        "xlm-roberta": (transformers.XLMRobertaConfig, one_type),
+        "camembert": (transformers.CamembertConfig, one_type),
         "electra": (transformers.ElectraConfig, {**common, **sizes, "embedding_size": 16}),
         "distilbert": (
             transformers.DistilBertConfig,
             {**common, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64},
         ),
+        "albert": (transformers.AlbertConfig, {**common, **sizes, "embedding_size": 16}),
+        "mpnet": (transformers.MPNetConfig, {**common, **sizes}),
+        "deberta-v2": (transformers.DebertaV2Config, {**common, **sizes, **deberta}),
+        "modernbert": (
+            transformers.ModernBertConfig,
+            {**common, **sizes, **special_ids, **local},
+        ),
+        "nomic_bert": (transformers.NomicBertConfig, {**common, **sizes}),
+        "gte": (transformers.GteConfig, one_type),
+        "eurobert": (transformers.EuroBertConfig, {**common, **sizes, **special_ids}),
     }
     make, settings = configs[kind]
     torch.manual_seed(0)
-    model = transformers.AutoModel.from_config(make(**{**settings, **changes}))
+    model = getattr(transformers, auto).from_config(make(**{**settings, **changes}))
     model.save_pretrained(directory)
     fast.save_pretrained(directory)
     return directory

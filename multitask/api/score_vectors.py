@@ -3,7 +3,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,8 @@ from multitask.store.outputs import check_output
 from multitask.utils.errors import UserError
 
 if TYPE_CHECKING:
+    from multitask.data.sts_suites import Suite
     from multitask.inference.embeddings import Vectors
-    from multitask.reporting.sts_report import Suites
 
 FIGURES = ("layers", "domains")
 
@@ -84,7 +84,9 @@ def sts(
         yield _layers(vectors, place, suites, curves_of_others)
 
 
-def _layers(vectors: "Vectors", place: Path, suites: "Suites", others: dict[str, Any]) -> str:
+def _layers(
+    vectors: "Vectors", place: Path, suites: "Mapping[str, Suite]", others: dict[str, Any]
+) -> str:
     """Score every layer, write the scores and draw them next to those of other encoders."""
     from multitask.inference.analysis.sts_by_layer import score_layers
     from multitask.reporting.figures.curves import draw_domains, draw_layers

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitask.commands import arguments as shared
+from multitask.store.files import write_text
 from multitask.utils.errors import UserError
 
 if TYPE_CHECKING:

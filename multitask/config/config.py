@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, model_validator
 
 from multitask.config.base import EMBEDDED_DIR, AbsolutePath, PathText, Strict, checked
+from multitask.config.packaged import PACKAGED
 from multitask.config.task_config import TaskConfig
 from multitask.config.training_config import StageConfig, TrainingConfig
 from multitask.config.yaml_merge import Tree
@@ -15,14 +16,6 @@ from multitask.config.yaml_reader import KeyPath, dump_yaml
 from multitask.utils.errors import UserError
 from multitask.utils.limits import CONFIG_BYTES, MOST_DROPOUT, STAGES, TASK_NAME, TASKS
 from multitask.utils.names import EMBEDDED, PACKAGED_ENCODER
-
-# the training data of all-MiniLM-L6-v2 that overlaps with the tasks of this project
-PACKAGE_CORPORA = {
-    "nli": "its training pairs include SNLI and MultiNLI, entailments and contradictions",
-    "quora": "its training pairs include the Quora duplicate questions",
-    "sts-b": "its training pairs include SNLI, MultiNLI and Flickr30k captions, from which part of "
-    "STS-B was drawn",
-}
 
 
 class BitLinearConfig(Strict):
@@ -40,15 +33,16 @@ class EncoderConfig(Strict):
     """The shared encoder."""
 
     name: PathText = PACKAGED_ENCODER
-    """Hub id or local directory of a BERT-family model, or `packaged-minilm` (all-MiniLM-L6-v2 from
-    the pinned Python package, no hub needed)."""
+    """Hub id or local directory of a model of a type in docs/encoders.md, or one whose weights pip
+    installs: `packaged-minilm` (all-MiniLM-L6-v2, 22.6M parameters), `packaged-mpnet`
+    (all-mpnet-base-v2, 109M: `requirements-weights-base.txt`)."""
 
     revision: str | None = None
     """Hub revision: a branch, tag or commit."""
 
     implementation: Literal["own", "transformers"] = "own"
-    """`own`: the padding-free encoder of this project, for BERT and RoBERTa architectures. Other
-    architectures run in `transformers`, and a line says so."""
+    """`own`: the padding-free encoder of this project, for BERT, RoBERTa and MPNet architectures.
+    Other architectures run in `transformers`, and a line says so."""
 
     freeze: bool | list[str] = False
     """`true`: train only heads and adapters. Or a list of parts that are not trained, such as
@@ -235,4 +229,5 @@ def seen_corpora(config: Config) -> dict[str, str]:
         return config.encoder.seen_corpora
     if config.encoder.from_scratch:
         return {}
-    return PACKAGE_CORPORA if config.encoder.name == PACKAGED_ENCODER else {}
+    packaged = PACKAGED.get(config.encoder.name)
+    return dict(packaged.corpora) if packaged else {}

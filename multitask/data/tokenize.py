@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 
 from multitask.data.inputs.base import Sides, Texts, together
+from multitask.store.files import DAY, remove_scraps
+from multitask.store.tensor_files import has_checksum, write_with_checksum
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, reason_of, without_panic
 from multitask.utils.heartbeat import working

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from multitask.config import Config
 from multitask.config.registry import head_type
 from multitask.models.encoders.architecture import load_architecture
+from multitask.models.encoders.hf_layout import COMPARED
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer
 from multitask.models.weights import below, intact_weights, read_checked
@@ -31,8 +32,6 @@ PARTS = {
     "pooling": ("pooler", "projection"),
     "head": ("pooler", "projection", "head"),
 }
-# config keys in which encoders of equal shapes may differ; `activation` is DistilBERT's
-BESIDE_SHAPES = ("model_type", "num_attention_heads", "hidden_act", "activation", "layer_norm_eps")
 LEAVE_OUT = "; `take: pooling` leaves the head out"
 
 
@@ -109,7 +108,7 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
     )
     check_checksums(directory)
     source = load_architecture(str(directory))
-    for key in BESIDE_SHAPES:
+    for key in COMPARED:
         saved, current = getattr(source, key, None), getattr(encoder.config, key, None)
         if saved != current:
             raise config.error(("init_from",), f"{other}{key} is {saved} there, {current} here")

@@ -11,10 +11,10 @@ from multitask.config import Config
 from multitask.config.registry import resolve
 from multitask.models.encoders import Encoder, bert_weights
 from multitask.models.multitask_model import MultiTaskModel
+from multitask.models.packaged_weights import place
 from multitask.models.pretrained import (
     check_vocabulary,
     load_encoder_and_tokenizer,
-    place,
     saved_encoder,
     saved_tokenizer,
 )
@@ -71,7 +71,8 @@ def load_generator(name: str, tokenizer: Any, device: torch.device) -> MaskedLM:
 
 def _of_model(name: str) -> tuple[MaskedLM, Any]:
     encoder, tokenizer = load_encoder_and_tokenizer(name)
-    weights = bert_weights.mlm_weights(bert_weights.read_weights(place(name)))
+    tensors = bert_weights.read_weights(place(name), encoder.config)
+    weights = bert_weights.mlm_weights(tensors, encoder.config)
     if weights is None:
         raise UserError(f"{name!r} has no masked-LM head: take a masked language model, or a run")
     return MaskedLM(encoder, _head(encoder, weights)), tokenizer

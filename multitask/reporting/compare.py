@@ -36,6 +36,7 @@ from multitask.reporting.statistics import (
 )
 from multitask.reporting.training_facts import row_facts
 from multitask.reporting.verdicts import verdicts
+from multitask.store.files import without_nan
 from multitask.store.run_directory import RunDirectory
 from multitask.tasks.base import TaskType
 from multitask.tasks.metrics import joint_tasks

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from multitask.config import Config
+from multitask.config.packaged import PACKAGED
 from multitask.config.registry import task_type
 from multitask.reporting import run_report
 from multitask.reporting.page import Code, Lines, Page, Section, Text, markdown_page
@@ -14,7 +15,6 @@ from multitask.store.run_directory import RunDirectory
 from multitask.store.saved import RunReport
 
 # the hub's names of packaged weights
-HUB_NAMES = {"packaged-minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 UNKNOWN = (
     "It is unknown which data the pretrained weights have seen. They may have seen some of these "
     "rows."
@@ -155,7 +155,8 @@ def _header(name: str, shown: RunReport, config: Config, exported: Exported | No
         for task, entry in config.tasks.items()
         if entry.data.format == "hub" and is_hub_id(str(entry.data.path))
     }
-    encoder = HUB_NAMES.get(shown.encoder.name, shown.encoder.name)
+    packaged = PACKAGED.get(shown.encoder.name)
+    encoder = packaged.hub_id if packaged else shown.encoder.name
     based = not shown.encoder.from_scratch and is_hub_id(encoder)
     results = [
         EvalResult(

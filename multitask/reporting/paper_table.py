@@ -17,6 +17,7 @@ from multitask.reporting.read_runs import Group, run_config
 from multitask.reporting.sheet import FORMAT, Cell, Column, Row, Score, Sheet
 from multitask.reporting.training_facts import cell_facts
 from multitask.reporting.verdicts import verdicts
+from multitask.store.files import without_nan
 from multitask.store.run_directory import RunDirectory
 from multitask.store.saved import RunReport
 from multitask.utils.errors import UserError, suggest

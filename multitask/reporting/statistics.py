@@ -29,6 +29,8 @@ from multitask.reporting.read_runs import (
     resampled_metric,
 )
 from multitask.reporting.sheet import MEAN, Cell, Cells, Difference, best_of
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import RunReport
 from multitask.tasks.base import Array
 from multitask.tasks.bootstrap import percentiles
 from multitask.tasks.metrics import joint_tasks

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from multitask.store.files import read_json, replacing, write_json
 from multitask.store.run_directory import RunDirectory
 from multitask.store.run_log import parse_event
 from multitask.sweep.search_space import SearchSpace

@@ -9,7 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from multitask import load
+from multitask.models.encoders.hf_layout import LAYOUTS
 from multitask.utils.errors import UserError
+from tests.conftest import save_tiny_encoder
 from tests.support.messages import complaint
 from tests.support.panics import damage_tokenizer
 
@@ -96,13 +98,19 @@ def test_a_tokenizer_that_panics(refused, tiny_encoder, tiny_run, tmp_path, caps
 
 
 def test_an_encoder_of_another_type_is_refused_for_its_type(refused, tiny_encoder, tmp_path):
-    """Its numbers have other rules: in DeBERTa -1 relative positions are as many as positions."""
+    """Not for its sizes: other types have other rules."""
     encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
-    values = {"model_type": "deberta-v2", "max_relative_positions": -1, "num_hidden_layers": 9_999}
+    values = {"model_type": "neobert", "max_relative_positions": -1, "num_hidden_layers": 9_999}
     (encoder / "config.json").write_text(json.dumps(values))
     line = refused(f"encoder.name={encoder}")
-    assert f"cannot load '{encoder}' as an encoder: model type 'deberta-v2' is not one of" in line
-    assert line.endswith(
-        "bert, roberta, distilbert, electra, xlm-roberta, camembert: take an "
-        "encoder of one of these types"
-    )
+    assert f"cannot load '{encoder}' as an encoder: model type 'neobert'" in line
+    assert all(known in line for known in LAYOUTS)
+
+
+def test_more_relative_positions_than_minus_one(refused, tmp_path):
+    """DeBERTa: -1 are as many as positions."""
+    encoder = save_tiny_encoder(tmp_path, "deberta-v2")
+    values = json.loads((encoder / "config.json").read_text())
+    assert values["max_relative_positions"] == -1
+    (encoder / "config.json").write_text(json.dumps(values | {"max_relative_positions": -2}))
+    assert "max_relative_positions is -2" in refused(f"encoder.name={encoder}")

@@ -13,7 +13,7 @@ from multitask.data.sts_suites import read_suites
 from multitask.inference.embeddings import open_vectors
 from multitask.inference.similarity import cosines
 from multitask.inference.sts_scores import averages, score_suites
-from multitask.models.pretrained import packaged_directory
+from multitask.models.packaged_weights import packaged_directory
 from multitask.reporting.sts_report import average, headline
 from multitask.tasks.rows import Rows
 from tests.conftest import ROOT

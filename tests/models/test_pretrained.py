@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 import run_multitask
 from multitask import load
 from multitask.config import load_config
+from multitask.models import pretrained
 from multitask.models.encoders import BertEncoder, HFEncoder
 from multitask.models.pretrained import (
     check_vocabulary,
@@ -209,3 +211,44 @@ def test_a_tokenizer_without_any_pad_token_is_refused(tmp_path):
     file.write_text(file.read_text().replace('"[PAD]"', '"blank"'))
     with pytest.raises(UserError, match=r"as an encoder: the tokenizer has no pad token: name one"):
         load_encoder_and_tokenizer(directory)
+
+
+@pytest.fixture(scope="module")
+def deberta(tmp_path_factory):
+    """A tiny DeBERTa with `spm.model` and no tokenizer.json, as DeBERTa-v3 has it on the hub."""
+    trainer = pytest.importorskip("sentencepiece").SentencePieceTrainer
+    directory = save_tiny_encoder(tmp_path_factory.mktemp("deberta"), "deberta-v2", vocab_size=60)
+    for file in directory.glob("*token*"):
+        file.unlink()
+    text = directory / "text.txt"
+    text.write_text(
+        "\n".join(f"the cat number {n} sat on a mat and the dog ran" for n in range(50))
+    )
+    pieces = {"bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]", "pad": "[PAD]"}
+    trainer.train(
+        input=str(text),
+        model_prefix=str(directory / "spm"),
+        vocab_size=50,
+        user_defined_symbols=["[MASK]"],
+        minloglevel=2,
+        **{f"{name}_id": number for number, name in enumerate(("pad", "bos", "eos", "unk"))},
+        **{f"{name}_piece": piece for name, piece in pieces.items()},
+    )
+    config = {"do_lower_case": False, "vocab_type": "spm"}
+    (directory / "tokenizer_config.json").write_text(json.dumps(config))
+    return directory
+
+
+def test_a_sentencepiece_vocabulary_without_tokenizer_json(deberta, tmp_path):
+    _, tokenizer = pretrained.load_encoder_and_tokenizer(str(deberta))
+    ids = tokenizer("the cat", "a dog")["input_ids"]
+    assert tokenizer.convert_ids_to_tokens(ids)[0] == "[CLS]" and ids.count(2) == 2
+    tokenizer.save_pretrained(tmp_path)  # as a run does: its copy needs no other package
+    assert (tmp_path / "tokenizer.json").is_file()
+
+
+@pytest.mark.parametrize("missing", ["sentencepiece", "google.protobuf"])
+def test_a_missing_package_of_the_vocabulary_is_named(deberta, missing, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(UserError, match=r"\[sentencepiece\]"):
+        pretrained.load_encoder_and_tokenizer(str(deberta))

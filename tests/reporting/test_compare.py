@@ -19,6 +19,7 @@ from multitask.reporting.read_runs import Group, group_runs
 from multitask.reporting.sheet import MEAN
 from multitask.reporting.statistics import drawn_seeds, scored_groups
 from multitask.reporting.write_sheet import write_sheet
+from multitask.store.run_log import load_lines
 from multitask.tasks.bootstrap import resampled_rows
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import edited, rewritten, write_run

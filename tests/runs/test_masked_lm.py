@@ -14,6 +14,7 @@ from multitask.models.weights import read_tensors
 from multitask.reporting.compare import compare
 from multitask.reporting.read_runs import Group
 from multitask.reporting.sheet import MEAN
+from multitask.store.run_directory import RunDirectory
 from multitask.sweep.grid import load_grid
 from multitask.training.setup import set_up
 from multitask.training.train_run import train

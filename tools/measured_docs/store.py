@@ -27,6 +27,8 @@ from multitask.config.registry import task_type
 from multitask.config.yaml_merge import load_tree
 from multitask.config.yaml_reader import dump_override
 from multitask.reporting.sheet import Sheet
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import RunReport
 from multitask.sweep.grid import GridFile, load_grid
 from multitask.sweep.sweep_directory import SweepDirectory
 from multitask.utils.errors import UserError

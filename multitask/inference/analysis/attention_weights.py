@@ -11,7 +11,7 @@ from multitask.data.collate import collate
 from multitask.data.tokenize import tokenize
 from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.encoders.bert import SelfAttention
-from multitask.models.encoders.operators import softmax
+from multitask.models.encoders.operators import relative_scores, softmax
 from multitask.reporting.figures.maps import ClsAttention
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
@@ -48,7 +48,10 @@ def attention_weights(
         embedded = encoder.embed(input_ids, token_type_ids, mask)
         states = encoder.encode(embedded, mask, range(encoder.num_layers), adapter=adapter)
         parts: list[Any] = [layer.attention for layer in encoder.layers]
-        return [layer_attention(part, states[n], mask) for n, part in enumerate(parts)]
+        width = mask.shape[1]
+        relative = encoder.relative
+        bias = None if relative is None else relative_scores(relative(width), width, single=False)
+        return [layer_attention(part, states[n], mask, bias) for n, part in enumerate(parts)]
     model = encoder.model
     types = {"token_type_ids": token_type_ids} if encoder.takes_token_types else {}
     usual = model.get_correct_attn_implementation(None)  # the default: we never choose another
@@ -62,11 +65,17 @@ def attention_weights(
     return [weights * mask[:, None, :, None] for weights in output.attentions]
 
 
-def layer_attention(attention: SelfAttention, hidden: Tensor, mask: Tensor) -> Tensor:
-    """Compute a layer's weights [B, h, T, T] from its input [B, T, d] and the mask [B, T]."""
+def layer_attention(
+    attention: SelfAttention, hidden: Tensor, mask: Tensor, bias: Tensor | None = None
+) -> Tensor:
+    """Compute a layer's weights [B, h, T, T] from its input [B, T, d] and the mask [B, T].
+
+    ``bias`` [h, T, T] is added to the scores.
+    """
     query, key, _ = attention.qkv(hidden).chunk(3, dim=-1)
     query, key = (x.unflatten(2, (attention.heads, -1)).transpose(1, 2) for x in (query, key))
     scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+    scores = scores if bias is None else scores + bias
     return softmax(scores, mask[:, None, None] != 0) * mask[:, None, :, None]
 
 

@@ -132,7 +132,7 @@ def plain_encoder(encoder: Encoder) -> Any:
     from transformers import AutoModel
 
     model = AutoModel.from_config(encoder.config, add_pooling_layer=False, dtype=torch.float32)
-    model.load_state_dict(to_transformers(encoder.state_dict()))
+    model.load_state_dict(to_transformers(encoder.state_dict(), encoder.config.model_type))
     return model.eval()
 
 

@@ -17,15 +17,12 @@ from multitask.inference.export.export_parts import (
     plain_encoder,
     saved_tokenizer,
 )
+from multitask.models.encoders.hf_layout import layout_of
 from multitask.models.projections import Linear, MlpBatchNorm, Tanh
 from multitask.utils.errors import UserError
 from multitask.utils.optional import optional
 
 INSTEAD = "export it with --format onnx, or the encoder alone with --encoder-only"
-# tanh(W h + b) of the first token, then a linear layer: their names by model type
-BERT = ("bert.", "bert.pooler.dense", "classifier")
-ROBERTA = ("roberta.", "classifier.dense", "classifier.out_proj")
-CLASSIFIERS = {"bert": BERT, "roberta": ROBERTA, "xlm-roberta": ROBERTA, "camembert": ROBERTA}
 POOLINGS = ("cls", "mean", "max")  # of sentence-transformers
 LOWEST_COSINE = 0.99999
 
@@ -57,8 +54,12 @@ def export_classifier(parts: Parts, directory: Path) -> None:
         config.label2id = {name: number for number, name in enumerate(names)}
     config.problem_type = parts.head.problem_type
     model = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
-    prefix, inner, outer = CLASSIFIERS[config.model_type]
-    state = {prefix + name: t for name, t in plain_encoder(parts.encoder).state_dict().items()}
+    layout = layout_of(config.model_type)
+    assert layout.classifier, "checked above"
+    inner, outer = layout.classifier
+    state = {
+        layout.prefix + name: t for name, t in plain_encoder(parts.encoder).state_dict().items()
+    }
     dense = parts.projection.dense
     state |= {f"{inner}.weight": dense.weight, f"{inner}.bias": dense.bias}
     state |= {f"{outer}.weight": weight, f"{outer}.bias": bias}
@@ -103,7 +104,7 @@ def _check_head_and_encoder(parts: Parts) -> None:
         reason = "no sequence classifier of transformers has such a head"
         raise UserError(f"{key}.head: {entry.head.name}: {reason}: {INSTEAD}")
     kind = parts.encoder.config.model_type
-    if kind not in CLASSIFIERS:
+    if not layout_of(kind).classifier:
         reason = f"{kind} puts another layer before its classifier than a task of this project has"
         raise UserError(f"encoder.name: {reason}: {INSTEAD}")
 

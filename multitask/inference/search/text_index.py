@@ -18,12 +18,14 @@ from multitask.inference.similarity import unit
 from multitask.store.files import (
     CHECKSUMS,
     changed_file,
+    digest_lines,
     entries,
+    file_digests,
     finish_replacing,
     read_digests,
     remove_scraps,
     replacing,
-    write_checksums,
+    write_text,
 )
 from multitask.store.outputs import is_ours
 from multitask.utils.errors import NotFinite, UserError, no_file
@@ -209,7 +211,7 @@ def build(
             raise OSError(f"{directory}: the index cannot be written: {error}") from error
         facts = Facts(origin, count, blank, lists, probes)
         (scratch / FACTS).write_text(json.dumps(asdict(facts), indent=1), encoding="utf-8")
-        write_checksums(scratch)
+        write_text(scratch / CHECKSUMS, digest_lines(file_digests(scratch)))
         check_output(directory, overwrite)  # again: an index may take hours
     return facts
 

@@ -19,6 +19,7 @@ from multitask.inference.search.text_index import TextIndex, check_origin, open_
 from multitask.inference.similarity import cosines
 from multitask.reporting.figures.maps import draw_mean
 from multitask.reporting.figures.style import save_figure
+from multitask.store.run_directory import RunDirectory
 from multitask.tasks.base import Answer, NoLabels, Record
 from multitask.tasks.rows import ordinal
 from multitask.utils.errors import UserError

@@ -6,24 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+from multitask.models.encoders.hf_layout import layout_of
 from multitask.utils.errors import UserError, reading
 from multitask.utils.limits import JSON_BYTES, LABELS, LAYERS, MOST_DROPOUT, SIZE, read_bounded
 
-MODEL_TYPES = ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert")
 _SIZES = re.compile("layer|size|dim|position|head|embed|width|length|expert|label")
-
-
-class OtherArchitecture(ValueError):
-    """An encoder of a model type that no code here runs."""
-
-
-def check_type(model_type: str) -> None:
-    """Raise OtherArchitecture for a model type that is not of the BERT family."""
-    if model_type not in MODEL_TYPES:
-        raise OtherArchitecture(
-            f"model type {model_type!r} is not one of {', '.join(MODEL_TYPES)}: take an encoder of "
-            "one of these types"
-        )
 
 
 def load_architecture(name: str, revision: str | None = None) -> Any:
@@ -42,7 +29,7 @@ def load_architecture(name: str, revision: str | None = None) -> Any:
     with reading(file):
         values = json.loads(read_bounded(file, JSON_BYTES))
     if isinstance(values, dict) and isinstance(values.get("model_type"), str):
-        check_type(values["model_type"])  # first: the sizes of other types have other rules
+        layout_of(values["model_type"])  # first: the sizes of other types have other rules
     with reading(file):
         _check_sizes(file, values)
         return AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
@@ -59,7 +46,8 @@ def _check_sizes(file: Path, values: Any) -> None:
         if isinstance(value, int | float) and _SIZES.search(key) and value > most:
             raise UserError(f"{file}: {key} is {value:,}, the largest is {most:,}: correct it")
         bounded = _SIZES.search(key) or "dropout" in key
-        if isinstance(value, int | float) and bounded and not value >= 0:
+        unbounded = key == "max_relative_positions" and value == -1  # DeBERTa: no other limit
+        if isinstance(value, int | float) and bounded and not (value >= 0 or unbounded):
             raise UserError(f"{file}: {key} is {value}, expected at least 0: correct it")
         if isinstance(value, int | float) and "dropout" in key and value > MOST_DROPOUT:
             raise UserError(f"{file}: {key} is {value}, the largest is {MOST_DROPOUT}: correct it")

@@ -2,9 +2,11 @@
 
 Its layers work on the N real tokens of a batch [N, d], without padding
 (``multitask.models.encoders.packing``); its inputs and outputs are [B, T, d] with a mask. RoBERTa
-is the same network with other position numbers and one token type.
+is the same network with other position numbers and one token type. MPNet (Song et al. 2020) adds a
+bias by relative position to RoBERTa's attention, and has no token types.
 """
 
+import math
 from collections.abc import Collection
 from functools import partial
 from typing import Any
@@ -40,7 +42,7 @@ class Embeddings(nn.Module):
         super().__init__()
         self.word = nn.Embedding(vocab_size, dim)
         self.position = nn.Embedding(positions, dim)
-        self.token_type = nn.Embedding(token_types, dim)
+        self.token_type = nn.Embedding(token_types, dim) if token_types else None
         self.norm = nn.LayerNorm(dim, eps=eps)
         self.dropout = Dropout(dropout)
         self.first_position = first_position
@@ -48,7 +50,37 @@ class Embeddings(nn.Module):
     def forward(self, ids: Tensor, positions: Tensor, types: Tensor) -> Tensor:
         """int64 [N] each, positions from ``first_position`` -> [N, d]."""
         summed = self.word(ids) + self.position(positions)
-        return self.dropout(self.norm(summed + self.token_type(types)))
+        if self.token_type is not None:
+            summed = summed + self.token_type(types)
+        return self.dropout(self.norm(summed))
+
+
+class RelativeBias(nn.Module):
+    """A learned number per head and bucket of relative positions (Raffel et al. 2020, section 2.1;
+    the buckets are those of T5's and MPNet's code).
+
+    Half of the buckets is for keys after the query. Distances below a quarter of the buckets have
+    their own; larger ones share buckets that grow logarithmically to ``FARTHEST``.
+    """
+
+    FARTHEST = 128
+
+    def __init__(self, buckets: int, heads: int) -> None:
+        super().__init__()
+        self.buckets = nn.Embedding(buckets, heads)
+
+    def forward(self, longest: int) -> Tensor:
+        """Return the bias of key j for query i at j - i + ``longest`` - 1:
+        [heads, 2 ``longest`` - 1].
+        """
+        half = self.buckets.num_embeddings // 2
+        exact = half // 2
+        relative = torch.arange(1 - longest, longest, device=self.buckets.weight.device)
+        distance = relative.abs()
+        growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(self.FARTHEST / exact)
+        far = (exact + (growth * (half - exact)).long()).clamp(max=half - 1)
+        bucket = torch.where(distance < exact, distance, far) + half * (relative > 0)
+        return self.buckets(bucket).T
 
 
 def roberta_positions(ids: Tensor, mask: Tensor, first: int) -> Tensor:
@@ -87,15 +119,20 @@ class SelfAttention(nn.Module):
         packing: Packing,
         first_only: bool = False,
         operators: Operators = TORCH,
+        bias: Tensor | None = None,
     ) -> Tensor:
-        """[N, d] -> [N, d]; with ``first_only`` -> [B, d], for the queries of the first tokens."""
+        """[N, d] -> [N, d]; with ``first_only`` -> [B, d], for the queries of the first tokens.
+
+        ``bias`` is that of ``RelativeBias``.
+        """
         rate = self.dropout.current_rate
         if not first_only:
-            return self.output(operators.attend(self.qkv(hidden), packing, self.heads, rate))
+            mixed = operators.attend(self.qkv(hidden), packing, self.heads, rate, bias=bias)
+            return self.output(mixed)
         dim = hidden.shape[1]
         query = self.qkv(hidden.index_select(0, packing.first), slice(dim))
         key_value = self.qkv(hidden, slice(dim, None))
-        return self.output(attention(key_value, packing, self.heads, rate, query=query))
+        return self.output(attention(key_value, packing, self.heads, rate, query=query, bias=bias))
 
 
 class FeedForward(nn.Module):
@@ -137,13 +174,14 @@ class Layer(nn.Module):
         adapter: Any = None,
         number: int = 0,
         operators: Operators = TORCH,
+        bias: Tensor | None = None,
     ) -> Tensor:
         """[N, d] -> [N, d], or [B, d] with ``first_only``; the adapter is told the ``number``."""
         first = packing.first if first_only else None
         residual = hidden if first is None else hidden.index_select(0, first)
         # an adapter's input already has the dropout
         rate = self.dropout.current_rate if adapter is None else 0.0
-        added = self.attention(hidden, packing, first_only, operators)
+        added = self.attention(hidden, packing, first_only, operators, bias=bias)
         if adapter is not None:
             added = adapter.after_attention(number, self.dropout(added))
         attended = operators.add_norm(added, residual, self.attention_norm, rate)
@@ -163,12 +201,13 @@ class BertEncoder(nn.Module):
         vocab_size, dim, num_layers, heads: as in BERT; ``heads`` divides ``dim``.
         inner: width of the feed-forward layers; 4 ``dim`` by default.
         positions: rows of the position embedding.
-        token_types: rows of the token-type embedding.
+        token_types: rows of the token-type embedding; 0: there is none.
         first_position: position number of the first token: 0; in RoBERTa 2, the id of its pad token
             plus 1.
         dropout: dropout rate of embeddings and layers.
         attention_dropout: dropout rate of the attention weights.
         eps: eps of the LayerNorms.
+        relative_buckets: buckets of MPNet's ``RelativeBias``, which all layers share; 0: none.
 
     Attributes:
         max_positions: longest input in tokens, special tokens included.
@@ -193,6 +232,7 @@ class BertEncoder(nn.Module):
         dropout: float = 0.1,
         attention_dropout: float = 0.1,
         eps: float = 1e-12,
+        relative_buckets: int = 0,
     ) -> None:
         super().__init__()
         if heads < 1 or dim % heads:
@@ -209,12 +249,15 @@ class BertEncoder(nn.Module):
             Layer(dim, heads, inner or 4 * dim, dropout, attention_dropout, eps)
             for _ in range(num_layers)
         )
+        self.relative = RelativeBias(relative_buckets, heads) if relative_buckets else None
         self.apply(initialise)
 
     def layer_parameters(self) -> list[list[nn.Parameter]]:
         """Return the parameters by depth: the embeddings' at 0, those of layer l at l = 1 .. L."""
-        parts = [self.embeddings, *self.layers]
-        return [list(part.parameters()) for part in parts]
+        parts = [list(part.parameters()) for part in (self.embeddings, *self.layers)]
+        if self.relative is not None:  # all layers share it
+            parts[0] += self.relative.parameters()
+        return parts
 
     @property
     def word_embedding(self) -> nn.Embedding:
@@ -267,7 +310,8 @@ class BertEncoder(nn.Module):
         """
         packing = packing or Packing(mask)
         ids, types = packing.pack(input_ids), packing.pack(token_type_ids)
-        if self.embeddings.token_type.num_embeddings == 1:
+        token_type = self.embeddings.token_type
+        if token_type is not None and token_type.num_embeddings == 1:
             types = torch.zeros_like(types)
         positions = packing.positions
         if first := self.embeddings.first_position:
@@ -310,14 +354,15 @@ class BertEncoder(nn.Module):
                 states[number] = state if complete else state.index_select(0, packing.first)
 
         keep(0, hidden)
+        bias = self.relative(int(packing.seqlens[-1])) if self.relative is not None else None
         for number, layer in enumerate(list(self.layers)[:highest], 1):
             first_only = tokens == "first" and number == highest
             adapts = adapter is not None and number in adapter.layers
             arguments = (hidden, packing, first_only, adapter if adapts else None, number)
             if self.gradient_checkpointing and torch.is_grad_enabled():
-                hidden = checkpoint(layer, *arguments, self._operators, use_reentrant=False)
+                hidden = checkpoint(layer, *arguments, self._operators, bias, use_reentrant=False)
             else:
-                hidden = layer(*arguments, self._operators)
+                hidden = layer(*arguments, self._operators, bias)
             keep(number, hidden, first_only)
         if tokens == "all":
             return {number: packing.unpack(states[number]) for number in layers}

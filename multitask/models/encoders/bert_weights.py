@@ -1,6 +1,6 @@
-"""Read and write weights of BERT and RoBERTa checkpoints under their `transformers` names.
+"""Read and write weights of BERT, RoBERTa and MPNet checkpoints by their `transformers` names.
 
-These are the encoder, its tanh pooler and the masked-LM head (of DistilBERT too).
+These are the encoder, its tanh pooler and the masked-LM head; the last two of other types too.
 """
 
 import re
@@ -14,9 +14,8 @@ from torch import Tensor
 
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.encoders.bert import BertEncoder
+from multitask.models.encoders.hf_layout import LAYOUTS, layout_of
 from multitask.models.weights import read_tensors, without_memory
-
-MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")
 
 # our name -> the name in `transformers`, for all but the fused query, key and value
 NAMES = {
@@ -31,25 +30,21 @@ NAMES = {
     "layers.{}.output_norm": "encoder.layer.{}.output.LayerNorm",
 }
 QKV = "layers.{}.attention.qkv"
-SPLIT_QKV = "encoder.layer.{}.attention.self.{}"
-POOLER = ("pooler.dense.weight", "pooler.dense.bias")
-# the name in ``heads.masked_lm`` -> the name in a checkpoint; the vocabulary's bias has two
-MLM_NAMES = {
-    "bert": {
-        "dense": "cls.predictions.transform.dense",
-        "norm": "cls.predictions.transform.LayerNorm",
-        "": "cls.predictions",
-    },
-    "distilbert": {"dense": "vocab_transform", "norm": "vocab_layer_norm", "": "vocab_projector"},
-    "roberta": {"dense": "lm_head.dense", "norm": "lm_head.layer_norm", "": "lm_head"},
+SPLIT_QKV = [f"encoder.layer.{{}}.attention.self.{part}" for part in ("query", "key", "value")]
+# the names that MPNet has in their place
+MPNET_NAMES = NAMES | {
+    "layers.{}.attention.output": "encoder.layer.{}.attention.attn.o",
+    "layers.{}.attention_norm": "encoder.layer.{}.attention.LayerNorm",
+    "relative.buckets": "encoder.relative_attention_bias",
 }
-WORDS = "embeddings.word_embeddings.weight"
+MPNET_QKV = [f"encoder.layer.{{}}.attention.attn.{part}" for part in ("q", "k", "v")]
 
 
 def unsupported(config: Any) -> str | None:
     """Say why our own encoder cannot run a `transformers` config; None if it can."""
-    if config.model_type not in MODEL_TYPES:
-        return f"model type {config.model_type!r} is not one of {', '.join(MODEL_TYPES)}"
+    if not layout_of(config.model_type).own:
+        known = ", ".join(name for name, layout in LAYOUTS.items() if layout.own)
+        return f"model type {config.model_type!r} is not one of {known}"
     wanted = {"hidden_act": "gelu", "is_decoder": False, "position_embedding_type": "absolute"}
     for key, value in wanted.items():
         actual = getattr(config, key, value)
@@ -74,7 +69,7 @@ def encoder_from_pretrained(
             another shape than config.json says.
     """
     config = load_architecture(name, revision)
-    weights = read_weights(name, revision)
+    weights = read_weights(name, config, revision)
     with without_memory():  # no initial weights: the next line replaces them
         encoder = _new_encoder(config, dropout)
     encoder.load_state_dict(from_transformers(weights, encoder), assign=True)
@@ -96,6 +91,8 @@ def _new_encoder(config: Any, dropout: float | None) -> BertEncoder:
         raise ValueError(reason)
     if config.model_type != "bert" and config.pad_token_id is None:
         raise ValueError("config.json has no pad_token_id, which says where positions begin")
+    relative = config.model_type == "mpnet"
+    pad = 1 if relative else config.pad_token_id  # MPNet's code has no other
     encoder = BertEncoder(
         vocab_size=config.vocab_size,
         dim=config.hidden_size,
@@ -103,11 +100,12 @@ def _new_encoder(config: Any, dropout: float | None) -> BertEncoder:
         heads=config.num_attention_heads,
         inner=config.intermediate_size,
         positions=config.max_position_embeddings,
-        token_types=config.type_vocab_size,
-        first_position=0 if config.model_type == "bert" else config.pad_token_id + 1,
+        token_types=0 if relative else config.type_vocab_size,
+        first_position=0 if config.model_type == "bert" else pad + 1,
         dropout=config.hidden_dropout_prob if dropout is None else dropout,
         attention_dropout=config.attention_probs_dropout_prob,
         eps=config.layer_norm_eps,
+        relative_buckets=config.relative_attention_num_buckets if relative else 0,
     )
     encoder.config = config
     return encoder
@@ -119,12 +117,14 @@ def save_pretrained(encoder: BertEncoder, directory: Path) -> None:
     ``encoder`` must have come from a checkpoint's config.
     """
     encoder.config.save_pretrained(directory)
-    tensors = to_transformers(encoder.state_dict())
+    tensors = to_transformers(encoder.state_dict(), encoder.config.model_type)
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
 
 
-def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Rename our encoder's state dict to the names of `transformers`."""
+def to_transformers(state: Mapping[str, Tensor], model_type: str = "bert") -> dict[str, Tensor]:
+    """Rename our encoder's state dict to the names of a model type in `transformers`."""
+    mpnet = model_type == "mpnet"
+    names, parts = (MPNET_NAMES, MPNET_QKV) if mpnet else (NAMES, SPLIT_QKV)
     renamed = {}
     for name, tensor in state.items():
         stem, _, kind = name.rpartition(".")
@@ -132,10 +132,10 @@ def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         layer = match[1] if match else ""
         stem = stem.replace(f"layers.{layer}.", "layers.{}.")
         if stem == QKV:
-            for part, matrix in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
-                renamed[f"{SPLIT_QKV.format(layer, part)}.{kind}"] = matrix.contiguous()
+            for part, matrix in zip(parts, tensor.chunk(3), strict=True):
+                renamed[f"{part.format(layer)}.{kind}"] = matrix.contiguous()
         else:
-            renamed[f"{NAMES[stem].format(layer)}.{kind}"] = tensor
+            renamed[f"{names[stem].format(layer)}.{kind}"] = tensor
     return renamed
 
 
@@ -146,7 +146,7 @@ def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict
     """
     state_dict = {}
     for name, tensor in encoder.state_dict().items():
-        keys = list(to_transformers({name: tensor}))
+        keys = list(to_transformers({name: tensor}, encoder.config.model_type))
         missing = [key for key in keys if key not in state]
         if missing:
             raise ValueError(f"the checkpoint lacks encoder weights, such as {missing[0]}")
@@ -160,10 +160,11 @@ def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict
     return state_dict
 
 
-def read_weights(name: str, revision: str | None = None) -> dict[str, Tensor]:
+def read_weights(name: str, config: Any, revision: str | None = None) -> dict[str, Tensor]:
     """Read all tensors in the safetensors files of a hub id or directory, by today's names.
 
-    Prefixes such as ``bert.`` are dropped, and LayerNorm's ``gamma`` and ``beta`` renamed.
+    The prefix of the model type, such as ``bert.``, is dropped, and LayerNorm's ``gamma`` and
+    ``beta`` are renamed. ``config`` is the `transformers` config there.
 
     Raises OSError if there are none.
     """
@@ -178,40 +179,50 @@ def read_weights(name: str, revision: str | None = None) -> dict[str, Tensor]:
             raise error from None
         files, _ = get_checkpoint_shard_files(name, index, revision=revision)
     tensors = [read_tensors(Path(file), advice="get it anew") for file in files]
-    return {_name(key): tensor for part in tensors for key, tensor in part.items()}
+    prefix = layout_of(config.model_type).prefix
+    return {_name(key, prefix): tensor for part in tensors for key, tensor in part.items()}
 
 
-def pooler_weights(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
+def pooler_weights(weights: Mapping[str, Tensor], config: Any) -> tuple[Tensor, Tensor] | None:
     """Return weight [d, d] and bias [d] of the tanh pooler in fp32, from a checkpoint's tensors.
 
     None if the checkpoint has no such pooler.
     """
-    pooler = tuple(weights[key].float() for key in POOLER if key in weights)
-    return (pooler[0], pooler[1]) if len(pooler) == 2 else None
+    place = layout_of(config.model_type).pooler
+    keys = [f"{place}.{kind}" for kind in ("weight", "bias")]
+    found = [weights[key].float() for key in keys if key in weights]
+    return (found[0], found[1]) if len(found) == 2 else None
 
 
-def mlm_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
+def mlm_weights(weights: Mapping[str, Tensor], config: Any) -> dict[str, Tensor] | None:
     """Return the head's weights in fp32, from a checkpoint's tensors (``read_weights``).
 
-    None if the checkpoint has no such head, or its decoder is not the word embedding.
+    ``config`` is the checkpoint's `transformers` config. None if the checkpoint has no such head,
+    its decoder is not the word embedding, or its activation is not the exact gelu, as ours is.
     """
-    for family in MLM_NAMES.values():
+    layout = layout_of(config.model_type)
+    words = weights.get(f"{layout.word}.weight")
+    for place in layout.heads:
+        if place.activation and getattr(config, place.activation) != "gelu":
+            continue
         head = {
             f"{name}.{kind}": weights[f"{saved}.{kind}"].float()
-            for name, saved in family.items()
+            for name, saved in (("dense", place.dense), ("norm", place.norm))
             for kind in ("weight", "bias")
-            if name and f"{saved}.{kind}" in weights
+            if f"{saved}.{kind}" in weights
         }
-        stem = family[""]
+        if not place.biases and "dense.weight" in head:
+            zeros = torch.zeros(len(head["dense.weight"]))
+            head = {"dense.bias": zeros, "norm.bias": zeros.clone(), **head}
+        stem = place.vocabulary
         bias = weights.get(f"{stem}.bias", weights.get(f"{stem}.decoder.bias"))
         decoder = weights.get(f"{stem}.decoder.weight", weights.get(f"{stem}.weight"))
-        tied = decoder is None or (WORDS in weights and torch.equal(decoder, weights[WORDS]))
+        tied = decoder is None or (words is not None and torch.equal(decoder, words))
         if len(head) == 4 and bias is not None and tied:
             return {**head, "bias": bias.float()}
     return None
 
 
-def _name(key: str) -> str:
-    key = re.sub(r"^(bert|roberta|distilbert)\.", "", key)
-    key = re.sub(r"(?<=LayerNorm\.)beta$", "bias", key)
+def _name(key: str, prefix: str) -> str:
+    key = re.sub(r"(?<=LayerNorm\.)beta$", "bias", key.removeprefix(prefix))
     return re.sub(r"(?<=LayerNorm\.)gamma$", "weight", key)

@@ -1,4 +1,4 @@
-"""Any BERT-family encoder of `transformers`, in two stages."""
+"""An encoder of `transformers`, in two stages: every row of ``hf_layout.LAYOUTS``."""
 
 import inspect
 from collections.abc import Collection
@@ -9,20 +9,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from multitask.models.encoders.architecture import check_type, load_architecture
+from multitask.models.encoders.architecture import load_architecture
+from multitask.models.encoders.hf_layout import has_token_types, layout_of
 from multitask.models.encoders.packing import Packing
 from multitask.store.tensor_files import check_header
+from multitask.utils.errors import UserError
 
 
 class HFEncoder(nn.Module):
-    """A `transformers` encoder (BERT, RoBERTa, DistilBERT, ELECTRA, MiniLM) in two stages.
+    """A `transformers` encoder in two stages.
 
     Args:
-        model: a model with an ``embeddings`` module and hidden states.
+        model: a model of a type in ``hf_layout.LAYOUTS``.
 
     Attributes:
         dim: width d of the hidden states.
-        num_layers: layers L; hidden state 0 is the embeddings' output.
+        num_layers: layers L; hidden state 0 is the embeddings' output, of width d too.
         max_positions: longest input in tokens, special tokens included.
         config: the `transformers` config.
         kernels: always "torch"; only our own encoder has others.
@@ -33,24 +35,31 @@ class HFEncoder(nn.Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.config = model.config
+        self.layout = layout_of(model.config.model_type)
         self.dim: int = model.config.hidden_size
         self.num_layers: int = model.config.num_hidden_layers
         positions = model.config.max_position_embeddings
-        # RoBERTa numbers its positions from pad_token_id + 1
-        offset = getattr(model.embeddings, "padding_idx", None)
-        self.max_positions: int = positions if offset is None else positions - offset - 1
-        self.takes_token_types = getattr(model.config, "type_vocab_size", 1) > 1
-        if hasattr(getattr(model, "pooler", None), "dense"):
+        # RoBERTa numbers its positions from its pad token's id + 1
+        first = model.embeddings.padding_idx + 1 if self.layout.padding_id else 0
+        self.max_positions: int = positions - first
+        self.takes_token_types = has_token_types(model.config)
+        if self.layout.pooler and getattr(model, "pooler", None) is not None:
             model.pooler = None  # the `bert_pooler` projection has it
-        _return_given_embeddings(model.embeddings)
+        if self.layout.embeddings:
+            _return_given_embeddings(model.get_submodule(self.layout.embeddings))
         self.model = model
 
     def layer_parameters(self) -> list[list[nn.Parameter]]:
-        """Return the parameters by depth: the embeddings' at 0, those of layer l at l = 1 .. L."""
-        stack = getattr(self.model, "transformer", None) or self.model.encoder  # DistilBERT: first
-        layers = [list(layer.parameters()) for layer in stack.layer]
+        """Return the parameters by depth: the embeddings' at 0, those of layer l at l = 1 .. L.
+
+        ALBERT's layers share weights: l is the number of a group of layers.
+        """
+        model = self.model
+        layers = [list(layer.parameters()) for layer in model.get_submodule(self.layout.layers)]
+        if self.layout.final_norm:
+            layers[-1] += model.get_submodule(self.layout.final_norm).parameters()
         inside = {id(parameter) for layer in layers for parameter in layer}
-        return [[p for p in self.model.parameters() if id(p) not in inside], *layers]
+        return [[p for p in model.parameters() if id(p) not in inside], *layers]
 
     @property
     def word_embedding(self) -> nn.Embedding:
@@ -60,11 +69,17 @@ class HFEncoder(nn.Module):
     @property
     def norm_eps(self) -> float:
         """The eps of the LayerNorms."""
-        return self.model.embeddings.LayerNorm.eps
+        return getattr(self.config, self.layout.eps, 1e-12)
 
     def checkpoint_layers(self) -> None:
-        """Compute each layer again in the backward pass, with the same dropout, to save memory."""
-        self.model.gradient_checkpointing_enable({"use_reentrant": False})
+        """Compute each layer again in the backward pass, with the same dropout, to save memory.
+
+        Raises UserError if `transformers` cannot do it for this model type.
+        """
+        if not self.layout.checkpoints:
+            message = "cannot compute its layers again in `transformers`: leave this out"
+            raise UserError(f"{self.config.model_type} {message}")
+        self.model.activation_checkpointing_enable({"use_reentrant": False})
 
     def packing(self, mask: Tensor, lengths: np.ndarray | None = None) -> None:
         """Return None: ``transformers`` keeps the pads."""
@@ -77,8 +92,11 @@ class HFEncoder(nn.Module):
         packing: Packing | None = None,
     ) -> Tensor:
         """Embed tokens, with positions, LayerNorm and dropout: int64 [B, T] each -> [B, T, e]."""
-        types = {"token_type_ids": token_type_ids} if self.takes_token_types else {}
-        return self.model.embeddings(input_ids=input_ids, **types)
+        if self.layout.embeddings is None:
+            return self.word_embedding(input_ids)
+        more = {"token_type_ids": token_type_ids} if self.takes_token_types else {}
+        more |= {"mask": mask} if self.layout.masks_embeddings else {}
+        return self.model.get_submodule(self.layout.embeddings)(input_ids=input_ids, **more)
 
     def encode(
         self,
@@ -147,7 +165,7 @@ def encoder_from_pretrained(
 
     Raises:
         OSError: nothing to load there.
-        ValueError: not a BERT-family encoder, or a checkpoint that lacks encoder weights.
+        ValueError: no architecture of ``hf_layout``, or a checkpoint that lacks encoder weights.
     """
     from transformers import AutoModel
 
@@ -167,8 +185,6 @@ def encoder_from_pretrained(
     if missing:
         example = f"{len(missing)} encoder weights, such as {missing[0]}"
         raise ValueError(f"the checkpoint lacks {example}")
-    if any(key.startswith("pooler.") for key in info["missing_keys"]):
-        model.pooler = None
     return HFEncoder(model)
 
 
@@ -176,7 +192,7 @@ def encoder_from_config(directory: str, dropout: float | None = None) -> HFEncod
     """Build an encoder of the architecture in ``directory/config.json``, with random weights.
 
     Raises:
-        OSError, ValueError: no such file, or not a BERT-family encoder.
+        OSError, ValueError: no such file, or not an architecture of ``hf_layout``.
     """
     from transformers import AutoModel
 
@@ -185,10 +201,12 @@ def encoder_from_config(directory: str, dropout: float | None = None) -> HFEncod
 
 
 def _architecture(name: str, revision: str | None, dropout: float | None) -> Any:
-    """Load the config of a BERT-family model, with another dropout if it is given."""
+    """Load the config of a model, with another dropout if it is given."""
     config = load_architecture(name, revision)
-    if dropout is not None:
-        key = "dropout" if config.model_type == "distilbert" else "hidden_dropout_prob"
+    # `transformers` guesses a type that config.json does not name
+    keys = layout_of(config.model_type).dropout
+    if dropout is not None and not keys:
+        raise UserError(f"{config.model_type} has no dropout to set: leave out `encoder.dropout`")
+    for key in keys if dropout is not None else ():
         setattr(config, key, dropout)
-    check_type(config.model_type)  # `transformers` guesses a type that config.json does not name
     return config

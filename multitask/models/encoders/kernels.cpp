@@ -263,16 +263,19 @@ std::vector<int64_t> squares_before(const int64_t* starts, int64_t sequences) {
   return found;
 }
 
-// dropout(softmax(Q K^T / sqrt(size))) V by sequence and head, and the weights before dropout.
+// dropout(softmax(Q K^T / sqrt(size) + bias)) V by sequence and head, and the weights before
+// dropout. The bias [heads, places] of key j for query i is at j - i + the middle.
 std::tuple<Tensor, Tensor> attention(
-    const Tensor& qkv, const Tensor& starts, int64_t heads, const std::optional<Tensor>& draws,
-    int64_t dropped) {
+    const Tensor& qkv, const std::optional<Tensor>& bias, const Tensor& starts, int64_t heads,
+    const std::optional<Tensor>& draws, int64_t dropped) {
   const int64_t dim = qkv.size(1) / 3, size = dim / heads, sequences = starts.numel() - 1;
   const int64_t* from = starts.const_data_ptr<int64_t>();
   const auto squares = squares_before(from, sequences);
   Tensor out = at::empty({qkv.size(0), dim}, qkv.options());
   Tensor weights = at::empty({squares.back() * heads}, qkv.options().dtype(at::kFloat));
   const Dropout drop(draws, dropped);
+  const float* added = bias ? bias->const_data_ptr<float>() : nullptr;
+  const int64_t places = bias ? bias->size(1) : 0;
   float* all = weights.data_ptr<float>();
   by_type(qkv, [&](auto type) {
     using T = decltype(type);
@@ -290,6 +293,11 @@ std::tuple<Tensor, Tensor> attention(
         multiply<false>(q, turned, p);
         for (int64_t i = 0; i < n; ++i) {
           const int64_t place = part.weights + i * n;
+          if (added != nullptr) {
+            const float* __restrict own = added + (number % heads) * places + places / 2 - i;
+            float* __restrict row = p.row(i);
+            for (int64_t j = 0; j < n; ++j) row[j] += own[j];
+          }
           softmax_row(p.row(i), n, all + place);
           drop.apply(all + place, place, n, p.row(i));
         }
@@ -301,14 +309,17 @@ std::tuple<Tensor, Tensor> attention(
   return {out, weights};
 }
 
-// The gradient of qkv.
-Tensor attention_backward(
+// The gradients of qkv, and of the bias [heads, places].
+std::tuple<Tensor, Tensor> attention_backward(
     const Tensor& gradient, const Tensor& qkv, const Tensor& weights, const Tensor& starts,
-    int64_t heads, const std::optional<Tensor>& draws, int64_t dropped) {
+    int64_t heads, const std::optional<Tensor>& draws, int64_t dropped, int64_t places) {
   const int64_t dim = qkv.size(1) / 3, size = dim / heads, sequences = starts.numel() - 1;
   const int64_t* from = starts.const_data_ptr<int64_t>();
   const auto squares = squares_before(from, sequences);
   Tensor out = at::empty_like(qkv);
+  const int64_t parts = at::get_num_threads();
+  Tensor d_bias = at::zeros({parts, heads, places}, weights.options());
+  float* every = d_bias.data_ptr<float>();
   const Dropout drop(draws, dropped);
   const float* all = weights.const_data_ptr<float>();
   by_type(qkv, [&](auto type) {
@@ -318,6 +329,7 @@ Tensor attention_backward(
     at::parallel_for(0, sequences * heads, 8, [&](int64_t begin, int64_t end) {
       const float scale = 1.0f / std::sqrt(static_cast<float>(size));
       Matrix q, k, v, turned, g, p, dp, found;
+      float* added = every + at::get_thread_num() * heads * places;
       for (int64_t number = begin; number < end; ++number) {
         const Part part = part_of(from, squares.data(), heads, size, number);
         const int64_t n = part.length;
@@ -332,6 +344,11 @@ Tensor attention_backward(
           const int64_t place = part.weights + i * n;
           drop.apply(all + place, place, n, p.row(i));
           softmax_row_backward(all + place, p.row(i), n, dp.row(i));
+          if (places > 0) {
+            float* __restrict own = added + (number % heads) * places + places / 2 - i;
+            const float* __restrict row = dp.row(i);
+            for (int64_t j = 0; j < n; ++j) own[j] += row[j];
+          }
         }
         multiply<false>(dp, k, found);
         write(found, 3 * dim, part, scale, output);
@@ -342,7 +359,7 @@ Tensor attention_backward(
       }
     });
   });
-  return out;
+  return {out, d_bias.sum(0)};
 }
 
 }  // namespace

@@ -145,12 +145,15 @@ def add_norm(added: Tensor, residual: Tensor, norm: nn.LayerNorm, rate: float) -
     return _AddNorm.apply(added, residual, norm.weight, norm.bias, norm.eps, rate)
 
 
-def attention(qkv: Tensor, packing: Packing, heads: int, rate: float) -> Tensor:
+def attention(
+    qkv: Tensor, packing: Packing, heads: int, rate: float, bias: Tensor | None = None
+) -> Tensor:
     """Apply ``packed_attention`` to concatenated query, key and value: [N, 3 d] -> [N, d].
 
     It works sequence by sequence, without pads; dropout draws differ from ``packed_attention``.
     """
-    return _Attention.apply(qkv, packing.cu_seqlens, packing.squares, heads, rate)
+    added = None if bias is None else bias.float()
+    return _Attention.apply(qkv, added, packing.cu_seqlens, packing.squares, heads, rate)
 
 
 COMPILED = Operators("compiled", attention, add_norm)
@@ -183,22 +186,25 @@ class _AddNorm(torch.autograd.Function):
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, qkv: Tensor, cu_seqlens: Tensor, squares: int, heads: int, rate: float
-    ) -> Tensor:
+        ctx: Any, qkv: Tensor, bias: Tensor | None, cu_seqlens: Tensor, squares: int, heads: int,
+        rate: float,
+    ) -> Tensor:  # fmt: skip
         drawn = draws(squares * heads) if rate else None
         dropped = round(rate * LEVELS)
+        added = None if bias is None else bias.contiguous()
         out, weights = torch.ops.multitask.attention(
-            qkv.contiguous(), cu_seqlens, heads, drawn, dropped
+            qkv.contiguous(), added, cu_seqlens, heads, drawn, dropped
         )
         ctx.save_for_backward(qkv, weights, cu_seqlens, drawn)
         ctx.heads, ctx.dropped = heads, dropped
+        ctx.places = 0 if bias is None else bias.shape[1]
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         *saved, drawn = ctx.saved_tensors
-        gradient = torch.ops.multitask.attention_backward(
-            gradients[0].contiguous(), *saved, ctx.heads, drawn, ctx.dropped
+        gradient, added = torch.ops.multitask.attention_backward(
+            gradients[0].contiguous(), *saved, ctx.heads, drawn, ctx.dropped, ctx.places
         )
-        return gradient, None, None, None, None
+        return gradient, added if ctx.places else None, None, None, None, None

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from multitask.models.encoders.dropout import dropout
-from multitask.models.encoders.packing import Packing
+from multitask.models.encoders.packing import STORED, Packing
 from multitask.utils.device import counts_launches
 
 
@@ -22,30 +22,53 @@ def attention(
     heads: int,
     dropout_rate: float,
     query: Tensor | None = None,
+    bias: Tensor | None = None,
 ) -> Tensor:
-    """Compute softmax(Q K^T / sqrt(d_head)) V per sequence and head, with dropout on the weights.
+    """Compute softmax(Q K^T / sqrt(d_head) + bias) V per sequence and head, with dropout on the
+    weights.
 
     Args:
         projected: query, key and value side by side [N, 3 s]; or only key and value [N, 2 s].
         packing: the packing of the batch.
         heads: the number of heads; divides s.
         dropout_rate: the dropout of the attention weights.
-        query: without it in ``projected``, one query per sequence [B, s], shortest sequence first.
+        query: without it in ``projected``, the query of each sequence's first token [B, s],
+            shortest sequence first.
+        bias: [heads, 2 W - 1], what is added to the scores of key j for query i at j - i + W - 1,
+            where W are the tokens of the longest sequence.
 
     Returns:
         [N, s], or [B, s] with ``query``.
     """
     if counts_launches(projected.device):
-        return padded_attention(projected, packing, heads, dropout_rate, query=query)
+        return padded_attention(projected, packing, heads, dropout_rate, query=query, bias=bias)
     if query is None:
         query, key, value = projected.chunk(3, dim=-1)
     else:
         key, value = projected.chunk(2, dim=-1)
-    return packed_attention(query, key, value, packing, heads=heads, dropout_rate=dropout_rate)
+    return packed_attention(
+        query, key, value, packing, heads=heads, dropout_rate=dropout_rate, bias=bias
+    )
+
+
+def relative_scores(bias: Tensor, width: int, single: bool) -> Tensor:
+    """Spread what is added by relative position, [heads, 2 W - 1], over the scores of sequences
+    with ``width`` tokens: [heads, width, width], or [heads, 1, width] for the first query alone.
+    """
+    middle = bias.shape[1] // 2
+    if single:
+        return bias[:, None, middle : middle + width]
+    places = torch.arange(width, device=bias.device)
+    return bias[:, places - places[:, None] + middle]
 
 
 def padded_attention(
-    projected: Tensor, packing: Packing, heads: int, dropout_rate: float, query: Tensor | None
+    projected: Tensor,
+    packing: Packing,
+    heads: int,
+    dropout_rate: float,
+    query: Tensor | None,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """Compute ``attention`` on the whole batch, padded, in three launches."""
     padded = packing.padded
@@ -58,8 +81,13 @@ def padded_attention(
         (q,) = queries
     else:
         q = multiple_of_8(query.view(padded.count, heads, 1, size))
+    mask = padded.bias(q.dtype)
+    if bias is not None:
+        added = relative_scores(bias, padded.max_seqlen, query is not None).to(q.dtype)
+        stored = functional.pad(mask + added, (0, -padded.max_seqlen % STORED))
+        mask = stored[..., : padded.max_seqlen]
     mixed = functional.scaled_dot_product_attention(
-        q, key, value, attn_mask=padded.bias(q.dtype), dropout_p=dropout_rate, scale=size**-0.5
+        q, key, value, attn_mask=mask, dropout_p=dropout_rate, scale=size**-0.5
     )
     mixed = mixed[..., :size].transpose(1, 2).flatten(2)
     return mixed.flatten(0, 1).index_select(0, padded.slots) if query is None else mixed.squeeze(1)
@@ -72,14 +100,20 @@ def multiple_of_8(vectors: Tensor) -> Tensor:
 
 
 def packed_attention(
-    query: Tensor, key: Tensor, value: Tensor, packing: Packing, heads: int, dropout_rate: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    packing: Packing,
+    heads: int,
+    dropout_rate: float,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """Compute ``attention`` group by group, for a CPU.
 
     Args:
         query: [N, s], or [B, s] for one query per sequence (shortest sequence first).
         key, value: [N, s].
-        packing, heads, dropout_rate: see ``attention``.
+        packing, heads, dropout_rate, bias: see ``attention``.
 
     Returns:
         A tensor of the shape of ``query``.
@@ -91,6 +125,8 @@ def packed_attention(
         padded = (q, group.pad(key), group.pad(value))
         q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in padded)  # [n, h, T, d_head]
         scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
+        if bias is not None:
+            scores = scores + relative_scores(bias, group.max_seqlen, single)
         weights = dropout(softmax(scores, group.mask), dropout_rate)
         mixed = (weights @ v).transpose(1, 2).flatten(2)
         mixed_groups.append(mixed.squeeze(1) if single else group.unpad(mixed))
@@ -114,13 +150,13 @@ class Operators(NamedTuple):
 
     Attributes:
         name: the value of ``encoder.kernels``.
-        attend: (query, key and value [N, 3 d], packing, heads, dropout rate) -> [N, d]; see
+        attend: (query, key and value [N, 3 d], packing, heads, dropout rate, bias=) -> [N, d]; see
             ``attention``.
         add_norm: see ``add_norm``.
     """
 
     name: str
-    attend: Callable[[Tensor, Packing, int, float], Tensor]
+    attend: Callable[..., Tensor]
     add_norm: Callable[[Tensor, Tensor, nn.LayerNorm, float], Tensor]
 
 

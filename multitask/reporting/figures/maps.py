@@ -16,6 +16,8 @@ from multitask.config import Strict, explain
 from multitask.config.registry import task_type
 from multitask.config.yaml_merge import load_extended
 from multitask.reporting.figures import style
+from multitask.store.run_directory import RunDirectory
+from multitask.store.saved import TaskReport
 from multitask.utils.errors import UserError, reading
 
 # the lines of a prediction file; their keys depend on the task type

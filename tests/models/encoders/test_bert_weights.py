@@ -8,12 +8,13 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from multitask.models import pretrained
+from multitask.models import packaged_weights
 from multitask.models.encoders import bert_weights
 from multitask.models.encoders.bert_weights import encoder_from_config, encoder_from_pretrained
+from multitask.models.encoders.hf_layout import LAYOUTS
 from tests.conftest import save_tiny_encoder
 
-KINDS = ("bert", "roberta", "xlm-roberta", "camembert")
+KINDS = tuple(kind for kind, layout in LAYOUTS.items() if layout.own)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -30,18 +31,22 @@ def changed(source, target, change):
     return str(target)
 
 
+def pooler_of(directory):
+    config = transformers.AutoConfig.from_pretrained(directory)
+    return bert_weights.pooler_weights(bert_weights.read_weights(str(directory), config), config)
+
+
 def assert_weights_are_the_files(encoder, file):
     """Bit for bit and in fp32, every tensor of both sides; the pooler's stand apart."""
     saved = load_file(file)
     saved.pop("embeddings.position_ids", None)  # 0, 1, 2, ...: a buffer of old checkpoints
     pooler = [saved.pop(f"pooler.dense.{kind}") for kind in ("weight", "bias")]
-    state = bert_weights.to_transformers(encoder.state_dict())
+    state = bert_weights.to_transformers(encoder.state_dict(), encoder.config.model_type)
     assert set(state) == set(saved)
     for name, tensor in state.items():
         assert tensor.dtype == torch.float32
         assert torch.equal(tensor, saved[name]), name
-    read = bert_weights.pooler_weights(bert_weights.read_weights(str(file.parent)))
-    for tensor, expected in zip(read, pooler, strict=True):
+    for tensor, expected in zip(pooler_of(file.parent), pooler, strict=True):
         assert torch.equal(tensor, expected)
 
 
@@ -49,14 +54,14 @@ def assert_weights_are_the_files(encoder, file):
 def test_weights_are_the_checkpoints_bit_for_bit(directories, kind):
     encoder = encoder_from_pretrained(str(directories[kind]))
     assert (encoder.dim, encoder.num_layers) == (32, 2)
-    assert encoder.max_positions == (64 if kind == "bert" else 63)
+    assert encoder.max_positions == {"bert": 64, "mpnet": 62}.get(kind, 63)
     assert_weights_are_the_files(encoder, directories[kind] / "model.safetensors")
     assert all(p.requires_grad and not p.is_meta for p in encoder.parameters())
 
 
 def test_packaged_weights_are_the_packages_bit_for_bit():
-    pytest.importorskip(pretrained.PACKAGE, reason="the packaged encoder is not installed")
-    directory = pretrained.packaged_directory()
+    pytest.importorskip(packaged_weights.MINILM, reason="the packaged encoder is not installed")
+    directory = packaged_weights.packaged_directory()
     encoder = encoder_from_pretrained(str(directory))
     assert (encoder.dim, encoder.num_layers, encoder.max_positions) == (384, 6, 512)
     assert_weights_are_the_files(encoder, directory / "model.safetensors")
@@ -73,14 +78,14 @@ def test_what_is_saved_transformers_loads_back(directories, kind, tmp_path):
         tmp_path, output_loading_info=True, add_pooling_layer=False
     )
     assert not info["missing_keys"] and not info["unexpected_keys"]
-    ours = bert_weights.to_transformers(encoder.state_dict())
+    ours = bert_weights.to_transformers(encoder.state_dict(), encoder.config.model_type)
     assert all(torch.equal(tensor, ours[name]) for name, tensor in model.state_dict().items())
     again = encoder_from_pretrained(str(tmp_path))
-    assert bert_weights.pooler_weights(bert_weights.read_weights(str(tmp_path))) is None
+    assert pooler_of(tmp_path) is None
     assert all(torch.equal(t, encoder.state_dict()[n]) for n, t in again.state_dict().items())
 
 
-@pytest.mark.parametrize("prefix", ["", "bert.", "roberta."])
+@pytest.mark.parametrize("prefix", ["", "bert."])
 @pytest.mark.parametrize("old", [False, True], ids=["weight", "gamma"])
 def test_prefixes_old_names_half_precision_and_other_weights(directories, tmp_path, prefix, old):
     """As checkpoints with a masked-language head, of the first years or in fp16, are."""
@@ -99,7 +104,7 @@ def test_prefixes_old_names_half_precision_and_other_weights(directories, tmp_pa
     result = encoder_from_pretrained(directory)
     for name, tensor in result.state_dict().items():
         assert torch.equal(tensor, plain[name].half().float()), name
-    assert bert_weights.pooler_weights(bert_weights.read_weights(directory)) is not None
+    assert pooler_of(directory) is not None
 
 
 def test_a_checkpoint_in_several_files(directories, tmp_path):

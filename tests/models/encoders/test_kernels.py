@@ -70,11 +70,15 @@ def test_attention_is_that_of_torch(dtype, tolerance, heads, dim):
     torch.manual_seed(0)
     packing = packing_of(LENGTHS)
     qkv = torch.randn(sum(LENGTHS), 3 * dim, dtype=dtype)
-    actual = gradients(lambda x: kernels.attention(x, packing, heads, 0.0), qkv)
-    expected = gradients(
-        lambda x: operators.attention(x.float(), packing, heads, 0.0).to(dtype), qkv
-    )
-    close(actual, expected, tolerance)
+    bias = torch.randn(heads, 2 * max(LENGTHS) - 1)
+    for more in ([], [bias]):  # without and with MPNet's bias
+        actual = gradients(lambda x, *b: kernels.attention(x, packing, heads, 0.0, *b), qkv, *more)
+        expected = gradients(
+            lambda x, b=None: operators.attention(x.float(), packing, heads, 0.0, bias=b).to(dtype),
+            qkv,
+            *more,
+        )
+        close(actual, expected, tolerance)
 
 
 def naive_attention(qkv, heads, factors):
