@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from multitask.config.checks import check_task
 from multitask.store.run_directory import load_run_config
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, warn
 from multitask.utils.paths import expand_home
 
 
@@ -54,7 +54,7 @@ def evaluate(
             continue
         rows = trained.load_split(name, split)
         if rows.rows.labels is None:
-            print(f"{name}: {rows.rows.source} has no labels; see: predict {directory}")
+            warn(f"{name}: {rows.rows.source} has no labels; see: predict {directory}")
             continue
         scores = trained.score_split(name, rows)
         metrics, intervals = dev_results(scores, rows.rows, trained.readers[name])

@@ -22,7 +22,7 @@ def test_evaluate_repeats_the_report(course_run, capsys):
 def test_evaluate_on_an_unlabelled_test_split_says_so(course_run, capsys):
     assert main("evaluate", course_run, "--split", "test") == 2
     captured = capsys.readouterr()
-    assert "has no labels" in captured.out and "no task has a labelled test" in captured.err
+    assert "has no labels" in captured.err and "no task has a labelled test" in captured.err
 
 
 def test_evaluate_where_the_data_are_gone(tiny_run, capsys, tmp_path):
