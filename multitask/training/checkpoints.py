@@ -23,7 +23,7 @@ from multitask.store.checkpoint import (
     tensors_of,
     write_state,
 )
-from multitask.store.files import changed_file, file_digests, replacing, sync
+from multitask.store.files import changed_file, file_digests, remove_scraps, replacing, sync
 from multitask.store.run_directory import RunDirectory
 from multitask.training.callbacks import Callback, Evaluation
 from multitask.training.metric_log import check_log
@@ -168,6 +168,7 @@ def newest_intact(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
 
     Raises UserError, and changes nothing, if all are damaged or the log is too short.
     """
+    remove_scraps(run.checkpoints)  # and finish what a kill has interrupted between two renames
     damaged: list[Path] = []
     for path in reversed(run.saved_checkpoints()):
         try:

@@ -47,7 +47,7 @@ def run_copy(tiny_run, tmp_path) -> Path:
     ],
 )
 def test_a_damaged_run_is_not_scored(file, text, message, run_copy, capsys):
-    (run_copy / "encoder" / "SHA256SUMS").unlink()  # as in a run of an older version
+    (run_copy / "encoder" / "SHA256SUMS").unlink()  # so that the damage itself is found
     if text is None:
         (run_copy / file).unlink()
     else:
@@ -76,7 +76,7 @@ def test_a_damaged_run_is_not_compared(file, text, message, run_copy, capsys, tm
 def test_damaged_predictions_are_one_line_wherever_they_are_read(text, run_copy, capsys, tmp_path):
     file = run_copy / "predictions" / "sst.dev.jsonl"
     file.write_text(text, errors="surrogateescape")
-    (run_copy / "checksums").unlink()  # as in a run of an older version
+    (run_copy / "checksums").unlink()  # so that the damage itself is found
     exported = ("--task", "sst", "--format", "transformers")
     line = complaint(capsys, "export", run_copy, tmp_path / "out", *exported)
     assert line.startswith(f"{file}: ")

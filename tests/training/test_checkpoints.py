@@ -5,12 +5,15 @@ Kills and resumes are in test_resume.py.
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
 
 from multitask.models.weights import read_tensors, write_tensors
+from multitask.store import files
 from multitask.store.checkpoint import FORMAT, Damaged, write_sealed
+from multitask.store.files import replacing
 from multitask.store.run_directory import RunDirectory
 from multitask.training.checkpoints import load_checkpoint, newest_intact, prune, save_checkpoint
 from multitask.utils.errors import UserError
@@ -160,3 +163,14 @@ def test_a_damaged_checkpoint_is_not_deleted_and_weights_that_nobody_needs_are(r
     write_tensors(run.weights_of(9), states(9)["model"])
     prune(run, 1, {"joint": 8})
     assert run.checkpoint(4).is_dir() and list(run.saved_weights()) == [4]
+
+
+def test_a_checkpoint_whose_replacement_was_killed_between_two_renames_is_used(run, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_exchange", lambda made, target: False)
+        patch.setattr(files, "_clear", lambda scratch: None)
+        patch.setattr(Path, "replace", lambda made, target: None)
+        with replacing(run.checkpoint(8)) as made:
+            shutil.copytree(run.checkpoint(8), made)
+    assert not run.checkpoint(8).exists()
+    assert newest_intact(run, print) == run.checkpoint(8)

@@ -8,7 +8,7 @@ import torch
 from multitask.config import SmartConfig
 from multitask.data.collate import separate
 from multitask.models.encoders import packing
-from multitask.training import smart_penalty
+from multitask.training import loss as loss_module
 from multitask.training.loss import Objective, task_losses
 from multitask.training.step import train_step
 from smart.divergence import DIVERGENCES
@@ -141,7 +141,7 @@ def test_cross_encoded_pairs_too(make):
 def test_gradient_of_the_term_equals_finite_differences(make, monkeypatch):
     model = make().eval()
     fixed = torch.full((8, 8, 32), 0.03, dtype=torch.float64)
-    monkeypatch.setattr(smart_penalty, "perturbation", lambda *_: fixed)
+    monkeypatch.setattr(loss_module, "perturbation", lambda *_: fixed)
     weight = model.tasks["qqp"].head.linear.weight
     layer = model.encoder.layers[0].feed_forward.up.weight
     for parameter, place in ((weight, (0, 3)), (layer, (2, 5))):

@@ -18,7 +18,7 @@ from multitask.store.run_directory import RunDirectory
 from multitask.store.run_log import Event, parse_event
 from multitask.store.saved import RunReport
 from multitask.training.callbacks import Callback, Evaluation
-from multitask.training.smart_penalty import TERMS
+from multitask.training.loss import TERMS
 from multitask.training.step import Stepped
 from multitask.utils import distributed
 from multitask.utils.errors import reason_of, warn
