@@ -146,7 +146,7 @@ def rows_of_texts(texts: Iterable[Any], form: Input, source: str) -> Rows:
     if None in rows:
         number = rows.index(None)
         shown = " ".join(repr(items[number]).split())  # a table has line breaks
-        raise UserError(f"{places[number]} is {shown:.200}: expected {form.items}")
+        raise UserError(f"{source} takes {form.items}; item {number} is {shown:.200}")
     ids = [*map(str, range(len(items)))]
     return Rows("texts", ids, _checked([*filter(None, rows)], places), None)
 

@@ -1,5 +1,4 @@
 """Which classes a task has: of the config, of the files' features, of the column, of vectors."""
-# Long: the three places where classes come from
 
 import csv
 import io
@@ -10,8 +9,6 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from multitask.config import load_config
 from multitask.config.registry import task_type
@@ -285,19 +282,6 @@ def test_lists_of_classes_are_compared(kind, tmp_path):
     config = make(tmp_path, data | labels)
     reader = label_reader(config, "t", task_type(kind))
     assert "of `labels` O, I-PER, B-PER" in refusal(load_rows, config, "t", "train", reader)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
-@given(st.lists(st.permutations(["a", "b", "c"]), min_size=2, max_size=4))
-def test_shards_in_any_order_of_names(tmp_path_factory, orders):
-    directory = tmp_path_factory.mktemp("shards")
-    write(directory, dev=None, **{f"train_{i}": names for i, names in enumerate(orders)})
-    if all(names == orders[0] for names in orders):
-        assert classes(directory, FILES) == tuple(orders[0])
-    else:
-        assert f"of {directory}/train-0.parquet {', '.join(orders[0])}: " in refusal(
-            classes, directory, FILES
-        )
 
 
 # --- of label vectors ---

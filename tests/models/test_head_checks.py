@@ -93,13 +93,13 @@ def test_a_probe_grid_is_refused(config, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "row", "message"),
     [
-        ("ner", {"tokens": ["a", "b"], "ner_tags": ["O"]}, "row 41 (id 40): 2 words, but 1 tags"),
+        ("ner", {"tokens": ["a", "b"], "ner_tags": ["O"]}, "row 41 (id 40): ner_tags has 1 tags"),
         ("ner", {"tokens": [], "ner_tags": []}, "row 41: tokens is an empty list"),
-        ("ner", {"tokens": ["a"], "ner_tags": ["B-DOG"]}, "the tag of 'a' is 'B-DOG': expected"),
+        ("ner", {"tokens": ["a"], "ner_tags": ["B-DOG"]}, "ner_tags of 'a' is 'B-DOG': expected"),
         (
             "qa",
             {**asked(1, 1)[0], "answers": {"text": ["who"], "answer_start": [0]}},
-            "row 41 (id q0): the answer 'who' is not at character 0 of context",
+            "row 41 (id q0): answers has the answer 'who', which is not",
         ),
     ],
 )

@@ -137,7 +137,7 @@ def test_scores_are_those_of_transformers(run_dir):
     [
         (["one text"], "takes rows of a context and at least two endings; item 0 is 'one text'"),
         ([("context", "ending")], "takes rows of a context and at least two endings"),
-        ([("c", "a", "b"), ("c", "a", "b", "d")], "item 1 has 4 texts, item 0 has 3"),
+        ([("c", "a", "b"), ("c", "a", "b", "d")], "item 1: 4 texts, the first row has 3"),
         ([("c", "a", None)], "takes rows of a context and at least two endings"),
     ],
 )

@@ -1,5 +1,4 @@
 """Text files: lines, cells as they are written, numbers of JSON, words, documents; bad files."""
-# Long: what all formats have in common, and what each has alone
 
 import json
 import math
@@ -282,17 +281,6 @@ def test_values_without_quotes_are_texts_and_classes_as_in_csv(tmp_path):
     texts, labels = rows_and_names(tmp_path, "x.jsonl")
     assert (texts, labels) == ([(value,) for value in VALUES], VALUES)
     assert rows_and_names(tmp_path, "x.csv") == (texts, labels)
-
-
-def test_labels_of_the_config_name_each_value(tmp_path):
-    values = ["1", "1.0", "1e0", "true"]
-    lines = [f'{{"sentence": "a", "label": {value}}}' for value in values]
-    (tmp_path / "x.jsonl").write_text("\n".join(lines))
-    names = {"1": "one", "1.0": "float", "1e0": "power", "true": "yes"}
-    assert rows_and_names(tmp_path, "x.jsonl", labels=names)[1] == list(names.values())
-    # another spelling of a value that is named
-    names = {"1": "a", "1e0": "b", "True": "b"}
-    assert rows_and_names(tmp_path, "x.jsonl", labels=names)[1] == ["a", "a", "b", "b"]
 
 
 def test_escapes_are_decoded(tmp_path):
