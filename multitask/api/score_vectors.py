@@ -13,8 +13,8 @@ from multitask.utils.files import without_nan, write_json, write_text
 from multitask.utils.outputs import check_replaced
 
 if TYPE_CHECKING:
-    from multitask.reporting.sts_report import Suites
     from multitask.inference.embeddings import Vectors
+    from multitask.reporting.sts_report import Suites
 
 FIGURES = ("layers", "domains")
 
