@@ -13,8 +13,8 @@ from multitask.utils.files import without_nan, write_json, write_text
 from multitask.utils.outputs import check_replaced
 
 if TYPE_CHECKING:
+    from multitask.data.sts_suites import Suite
     from multitask.inference.embeddings import Vectors
-    from multitask.reporting.sts_report import Suites
 
 FIGURES = ("layers", "domains")
 
@@ -86,7 +86,9 @@ def sts(
         yield _layers(vectors, place, suites, curves_of_others)
 
 
-def _layers(vectors: "Vectors", place: Path, suites: "Suites", others: dict[str, Any]) -> str:
+def _layers(
+    vectors: "Vectors", place: Path, suites: "dict[str, Suite]", others: dict[str, Any]
+) -> str:
     """Score every layer, write the scores and draw them next to those of other encoders."""
     from multitask.inference.analysis.sts_by_layer import score_layers
     from multitask.reporting.figures.curves import draw_domains, draw_layers

@@ -184,8 +184,8 @@ class _Reader:
                 message = f"{text[:80]!r} does not fit its tag {kind}"
                 raise UserError(f"{place}: malformed YAML: {message}")
             value = value_of(text)
-            keys = ".".join(map(str, path)).split(".")  # the keys of a grid are paths themselves
-            is_label = type(value) in (int, float) and not _LABELS.isdisjoint(pairwise(keys))
+            words = ".".join(map(str, path)).split(".")  # the keys of a grid are paths themselves
+            is_label = type(value) in (int, float) and not _LABELS.isdisjoint(pairwise(words))
             return Node(text if is_label else value, place)
         mapping: dict[str, Node] = {}
         for key_node, value_node in node.value:
