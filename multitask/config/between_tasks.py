@@ -143,10 +143,10 @@ def _sharing(config: Config, name: str) -> Iterator[tuple[KeyPath, str]]:
         if other is None:
             continue
         host = tasks[other]
-        if (theirs := reduce(getattr, path, host)) is not None:
-            yield path, f"{other} shares with {theirs!r}: name that task"
         if host.evaluate_only or (path == ROWS and host.only_scored):
             yield path, f"{other!r} has no training rows: name a task that trains"
+        if (theirs := reduce(getattr, path, host)) is not None:
+            yield path, f"{other} shares with {theirs!r}: name that task"
         if path == POOLING and (host.share_head or task.share_head):
             yield path, "leave out `share_head`, and name a task without it"
         for key in keys:
@@ -161,8 +161,10 @@ def _sharing(config: Config, name: str) -> Iterator[tuple[KeyPath, str]]:
             same = getattr(task.data, key) == getattr(host.data, key)
             if key not in NOT_SHARED_WITH_ROWS and not same:
                 yield ("data", key), f"must be as in {other!r}, whose rows these are: leave it out"
-    smart = task.smart if not task.only_scored else None
-    if smart and smart.dropout == "eval" and config.encoder.gradient_checkpointing:
+    if task.smart and task.only_scored:  # `defaults` may set it
+        if not config.is_default(("tasks", name, "smart")):
+            yield ("smart",), "the task is only scored, never trained: leave this out"
+    elif task.smart and task.smart.dropout == "eval" and config.encoder.gradient_checkpointing:
         message = "layers are computed again with dropout: not with gradient_checkpointing"
         yield ("smart", "dropout"), message
 
