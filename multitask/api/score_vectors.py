@@ -13,6 +13,7 @@ from multitask.store.outputs import check_replaced
 from multitask.utils.errors import UserError
 
 if TYPE_CHECKING:
+    from multitask.data.sts_suites import Suite
     from multitask.inference.embeddings import Vectors
     from multitask.reporting.sts_report import Suites
 
@@ -86,7 +87,9 @@ def sts(
         yield _layers(vectors, place, suites, curves_of_others)
 
 
-def _layers(vectors: "Vectors", place: Path, suites: "Suites", others: dict[str, Any]) -> str:
+def _layers(
+    vectors: "Vectors", place: Path, suites: "dict[str, Suite]", others: dict[str, Any]
+) -> str:
     """Score every layer, write the scores and draw them next to those of other encoders."""
     from multitask.inference.analysis.sts_by_layer import score_layers
     from multitask.reporting.figures.curves import draw_domains, draw_layers
