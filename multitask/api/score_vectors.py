@@ -15,7 +15,6 @@ from multitask.utils.errors import UserError
 if TYPE_CHECKING:
     from multitask.data.sts_suites import Suite
     from multitask.inference.embeddings import Vectors
-    from multitask.reporting.sts_report import Suites
 
 FIGURES = ("layers", "domains")
 
