@@ -14,31 +14,23 @@ from multitask.utils.errors import UserError, suggest
 from multitask.utils.paths import file_key
 
 # keys of `data` that a task sets itself even if it uses the rows of another task
-NOT_SHARED_WITH_ROWS = (
-    "label",
-    "labels",
-    "label_separator",
-    "padding_label",
-    "label_vectors",
-    "tag_scheme",
-    "label_range",
-    "unlabelled",
-    "same_rows_as",
+NOT_SHARED_WITH_ROWS = frozenset(
+    "label labels label_separator padding_label label_vectors tag_scheme label_range unlabelled "
+    "same_rows_as".split()
 )
-SHARED_WITH_ROWS = ("input", "max_length")
-SHARED_WITH_POOLING = ("adapter", "pooling", "eval_pooling", "projection")
-SHARED_WITH_HEAD = ("input", *SHARED_WITH_POOLING, "head", "dropout")
-# the keys that name another task, and the keys that are taken from it
-SHARED: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("data", "same_rows_as"): SHARED_WITH_ROWS,
-    ("share_pooling",): SHARED_WITH_POOLING,
-    ("share_head",): SHARED_WITH_HEAD,
+ROWS, POOLING, HEAD = ("data", "same_rows_as"), ("share_pooling",), ("share_head",)
+# the keys that are taken from the task that each of these names
+OF_POOLING = ("adapter", "pooling", "eval_pooling", "projection")
+TAKEN: dict[tuple[str, ...], tuple[str, ...]] = {
+    ROWS: ("input", "max_length"),
+    POOLING: OF_POOLING,
+    HEAD: ("input", *OF_POOLING, "head", "dropout"),
 }
-# keys that have no effect, as they go by the rows or the head of the other task
-OF_THE_OTHER: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("data", "same_rows_as"): ("batch_size", "accumulation", "batch_tokens", "max_rows"),
-    ("share_pooling",): (),
-    ("share_head",): ("head_lr",),
+# the keys that have no effect, as they go by the rows or the head of the other task
+DECIDED: dict[tuple[str, ...], tuple[str, ...]] = {
+    ROWS: ("batch_size", "accumulation", "batch_tokens", "max_rows"),
+    POOLING: (),
+    HEAD: ("head_lr",),
 }
 
 
@@ -49,7 +41,7 @@ def inherit(tree: Tree) -> None:
         if not isinstance(task, dict):
             continue
         others = tuple(other for other in tasks if other != name)
-        for path, keys in SHARED.items():
+        for path, keys in TAKEN.items():
             parent: Any = task.get("data") if len(path) > 1 else task
             other = parent.get(path[-1]) if isinstance(parent, dict) else None
             if not isinstance(other, str):  # unset, or another type, which is refused later
@@ -62,9 +54,9 @@ def inherit(tree: Tree) -> None:
             _fill(task, host, keys)
             if not isinstance(data, dict) or not isinstance(shared, dict):
                 continue
-            if path == ("data", "same_rows_as"):
+            if path == ROWS:
                 _fill(data, shared, [key for key in shared if key not in NOT_SHARED_WITH_ROWS])
-            elif path == ("share_head",) and not {"labels", "label_range"} & set(data):
+            elif path == HEAD and not {"labels", "label_range"} & set(data):
                 _fill(data, shared, ("labels", "label_range"))
 
 
@@ -146,31 +138,33 @@ def _files_of_two_tasks(config: Config) -> Iterator[tuple[KeyPath, str]]:
 def _sharing(config: Config, name: str) -> Iterator[tuple[KeyPath, str]]:
     """Yield what does not go with the tasks whose rows, pooling or head a task shares."""
     task, tasks = config.tasks[name], config.tasks
-    for path, keys in SHARED.items():
+    for path, keys in TAKEN.items():
         other: Any = reduce(getattr, path, task)
         if other is None:
             continue
         host = tasks[other]
+        if host.evaluate_only or (path == ROWS and host.only_scored):
+            yield path, f"{other!r} has no training rows: name a task that trains"
         if (theirs := reduce(getattr, path, host)) is not None:
             yield path, f"{other} shares with {theirs!r}: name that task"
-        if host.evaluate_only or (path[0] == "data" and host.only_scored):
-            yield path, f"{other!r} has no training rows: name a task that trains"
-        if path == ("share_pooling",) and (host.share_head or task.share_head):
+        if path == POOLING and (host.share_head or task.share_head):
             yield path, "leave out `share_head`, and name a task without it"
         for key in keys:
             if getattr(task, key) != getattr(host, key):
                 yield (key,), f"must be as in {other!r}"
-        for key in OF_THE_OTHER[path]:
+        for key in DECIDED[path]:
             unset = TaskConfig.model_fields[key].default  # a saved config has it
             differs = getattr(task, key) not in (getattr(host, key), unset)
             if differs and not config.is_default(("tasks", name, key)):
                 yield (key,), f"must be as in {other!r}, which decides it: leave it out"
-        for key in DataConfig.model_fields if path[0] == "data" else ():
+        for key in DataConfig.model_fields if path == ROWS else ():
             same = getattr(task.data, key) == getattr(host.data, key)
             if key not in NOT_SHARED_WITH_ROWS and not same:
                 yield ("data", key), f"must be as in {other!r}, whose rows these are: leave it out"
-    smart = task.smart if not task.only_scored else None
-    if smart and smart.dropout == "eval" and config.encoder.gradient_checkpointing:
+    if task.smart and task.only_scored:  # `defaults` may set it
+        if not config.is_default(("tasks", name, "smart")):
+            yield ("smart",), "the task is only scored, never trained: leave this out"
+    elif task.smart and task.smart.dropout == "eval" and config.encoder.gradient_checkpointing:
         message = "layers are computed again with dropout: not with gradient_checkpointing"
         yield ("smart", "dropout"), message
 

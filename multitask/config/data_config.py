@@ -13,11 +13,8 @@ DataFormat = Literal[
 TEXT_KEYS = ("text", "text2", "text3", "text4")  # the keys that name columns of texts
 
 
-def _as_text(value: Any) -> Any:
-    return str(value) if isinstance(value, int | float) else value
-
-
-Text = Annotated[str, BeforeValidator(_as_text)]  # `1` as well as `"1"`
+# `1` as well as `"1"`
+Text = Annotated[str, BeforeValidator(lambda v: str(v) if isinstance(v, int | float) else v)]
 
 
 class DataConfig(Strict):

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,10 @@ def load_config(
 
 def listed_overrides(overrides: Any) -> list[str]:
     """Return overrides from Python as a list; None means none. Raises UserError for a string."""
-    changes = [] if overrides is None else overrides
-    if not isinstance(changes, str | Mapping) and isinstance(changes, Iterable):
-        changes = list(changes)
+    changes = overrides if isinstance(overrides, str | Mapping) else list(overrides or [])
     if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):
-        message = 'overrides: expected a list such as ["device=cpu"]'
-        raise UserError(f"{message}, not {type(changes).__name__} {changes!r:.60}")
+        shown = repr(changes)[:60] if isinstance(changes, list) else type(changes).__name__
+        raise UserError(f'overrides: expected a list such as ["device=cpu"], not {shown}')
     return changes
 
 

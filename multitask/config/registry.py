@@ -135,24 +135,14 @@ OTHERS: dict[str, Mapping[str, Any]] = {
 }
 
 # constructor arguments that the program supplies; all others are options in YAML
-SUPPLIED: dict[str, tuple[str, ...]] = {
-    "adapter": ("dim", "num_layers"),
-    "pooling": ("dim", "num_layers"),
-    "projection": ("dim", "pooler_weights", "encoder_dim"),
-    "head": (
-        "dim",
-        "num_labels",
-        "class_counts",
-        "low",
-        "high",
-        "word_embedding",
-        "norm_eps",
-        "mlm_weights",
-        "encoder",
-        "autocast",
-    ),
-    "sampler": ("sizes", "joint"),
-    "gradient_surgery": (),
+SUPPLIED: dict[str, list[str]] = {
+    "adapter": ["dim", "num_layers"],
+    "pooling": ["dim", "num_layers"],
+    "projection": ["dim", "pooler_weights", "encoder_dim"],
+    "head": "dim num_labels class_counts low high word_embedding norm_eps mlm_weights encoder "
+    "autocast".split(),
+    "sampler": ["sizes", "joint"],
+    "gradient_surgery": [],
 }
 
 

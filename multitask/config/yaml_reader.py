@@ -178,7 +178,15 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             return Node([self.read(item, (*path, i)) for i, item in enumerate(node.value)], place)
         if isinstance(node, yaml.ScalarNode):
-            return Node(self._scalar(node, path), place)
+            text, kind = self._text(node), node.tag.removeprefix(_TAG)
+            pattern, value_of = _SCALARS.get(kind, ("(?!)", str))
+            if not re.match(pattern, text):
+                message = f"{text[:80]!r} does not fit its tag {kind}"
+                raise UserError(f"{place}: malformed YAML: {message}")
+            value = value_of(text)
+            words = ".".join(map(str, path)).split(".")  # the keys of a grid are paths themselves
+            is_label = type(value) in (int, float) and not _LABELS.isdisjoint(pairwise(words))
+            return Node(text if is_label else value, place)
         mapping: dict[str, Node] = {}
         for key_node, value_node in node.value:
             place_of_key, key = self._place(key_node), key_node.value  # `007` and `5E2` as written
@@ -198,14 +206,3 @@ class _Reader:
         if _HALVES.search(node.value):
             raise UserError(f"{self._place(node)}: malformed YAML: {node.value!a} is not UTF-8")
         return node.value
-
-    def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
-        text, kind = self._text(node), node.tag.removeprefix(_TAG)
-        pattern, value_of = _SCALARS.get(kind, ("(?!)", str))
-        if not re.match(pattern, text):
-            message = f"{text[:80]!r} does not fit its tag {kind}"
-            raise UserError(f"{self._place(node)}: malformed YAML: {message}")
-        value = value_of(text)
-        keys = ".".join(map(str, path)).split(".")  # the keys of a grid are paths themselves
-        is_label = type(value) in (int, float) and not _LABELS.isdisjoint(pairwise(keys))
-        return text if is_label else value

@@ -163,7 +163,7 @@ tasks:
         (["tasks.scored.evaluate_only=true", "tasks.scored.data.train=c"],
          "tasks.scored.data.train", "leave this out"),
         (["tasks.scored.evaluate_only=true", "tasks.b.share_head=scored"], "tasks.b.share_head",
-         "shares with 'a'"),
+         "that trains"),
         (["tasks.scored.evaluate_only=true", "training.select=scored", "training.holdout=0.1"],
          "training.select", "holdout"),
     ],
@@ -174,13 +174,12 @@ def test_references(overrides, path, part, files):
     assert f": {path}: " in result and part in result
 
 
-def test_smart_is_for_tasks_that_train(files):
+def test_smart_of_the_defaults_is_for_tasks_that_train(files):
     files(a=THREE)
-    for key in ("defaults.smart", "tasks.scored.smart"):
-        tasks = load_config(
-            "a.yaml", [f"{key}={{weight: 2.0}}", "tasks.a.smart={weight: 2.0}"]
-        ).tasks
-        assert tasks["a"].smart.weight == 2.0 and tasks["scored"].smart is None
+    tasks = load_config("a.yaml", ["defaults.smart={weight: 2.0}"]).tasks
+    assert tasks["a"].smart.weight == tasks["b"].smart.weight == 2.0
+    assert tasks["scored"].smart is None
+    assert ": tasks.scored.smart: " in refusal("a.yaml", "tasks.scored.smart={}")
 
 
 TASK = "{{data: {{train: t.csv, dev: d.csv}}, head: binary, course_file: {{name: {}, column: c}}}}"

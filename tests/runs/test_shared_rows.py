@@ -168,15 +168,15 @@ def test_a_shared_head_is_one_module_for_both_tasks(reviews, tmp_path):
     [
         ("tasks.more.data.labels=[0, 1, 2, 3]", "share_head: more and mood have other labels"),
         ("tasks.more.dropout=0.5", "tasks.more.dropout: must be as in 'mood'"),
-        ("tasks.stars.share_head=more", "tasks.stars.share_head: name the task that owns"),
-        ("tasks.more.data.same_rows_as=stars", "same_rows_as: name the task with the rows: 'mood'"),
-        ("tasks.stars.data.train=b-train.csv", "tasks.stars.data.train: the rows are those of"),
+        ("tasks.stars.share_head=more", "tasks.stars.share_head: "),
+        ("tasks.more.data.same_rows_as=stars", "same_rows_as: stars shares with 'mood'"),
+        ("tasks.stars.data.train=b-train.csv", "tasks.stars.data.train: must be as in 'mood'"),
         ("tasks.stars.max_length=16", "tasks.stars.max_length: must be as in 'mood'"),
         (
             "tasks.stars.batch_size=4",
-            "tasks.stars.batch_size: goes by the rows, which are those of",
+            "tasks.stars.batch_size: must be as in",
         ),
-        ("tasks.stars.max_rows=9", "tasks.stars.max_rows: goes by the rows"),
+        ("tasks.stars.max_rows=9", "tasks.stars.max_rows: must be as in"),
         ("tasks.more.head_lr=0.5", "tasks.more.head_lr: must be as in 'mood'"),
     ],
 )

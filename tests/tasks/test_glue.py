@@ -206,10 +206,10 @@ def test_a_lost_or_doubled_row_is_refused(ids):
         ("wnli", ["tasks.wnli.data.labels={1: entailment, 0: other}"], "must name 0, then 1"),
         ("rte", ["tasks.rte.glue_file=QQP"], "QQP.tsv holds 0 and 1"),
         ("sst2", ["tasks.sst2.glue_file=RTE"], "RTE.tsv holds the words entailment"),
-        ("rte", ["tasks.rte.glue_file=rte"], "unknown file 'rte' (known: CoLA"),
-        ("mnli", ["tasks.ax.glue_file=MNLI-m"], "mnli and ax would both write MNLI-m.tsv"),
+        ("rte", ["tasks.rte.glue_file=rte"], "unknown glue_file 'rte' (known: CoLA"),
+        ("mnli", ["tasks.ax.glue_file=MNLI-m"], "mnli and ax would write one file, 'MNLI-m.tsv'"),
         ("mnli", ["tasks.ax.data.test=null"], "the task has no rows at all"),
-        ("mnli", ["stages=[{tasks: [mnli_mm]}]"], "has no `data.train`: it is only scored"),
+        ("mnli", ["stages=[{tasks: [mnli_mm]}]"], "stages.0.tasks.0: expected a task that trains"),
         ("cola", ["tasks.cola.data.header=null"], "no column 'sentence'"),
     ],
 )
