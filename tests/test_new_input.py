@@ -12,7 +12,7 @@ import run_multitask
 from multitask import load
 from multitask.config import registry
 from multitask.data.inputs.base import Input
-from multitask.inference.serve.responses import about, answers, examples, open_run, read_texts
+from multitask.inference.serve.responses import about, answer, examples, open_run, read_texts
 from tests.support.run_files import report_of
 from tests.support.worked_examples import use_worked_examples
 
@@ -168,8 +168,8 @@ def test_the_page_has_a_field_for_each_text(run):
     missing = client.post("/", data={**typed, "third": " "})
     assert missing.status_code == 400 and "third text is empty" in missing.get_data(as_text=True)
     assert client.post("/", data={**typed, "second": ""}).status_code == 400
-    (outcome,) = answers(served, read_texts(served, ROWS[1]))
-    assert outcome.results[0].prediction == "refuted"
+    (result,) = answer(served, "claims", read_texts(served, ROWS[1]))
+    assert result["prediction"] == "refuted"
     assert all(len(example) == 3 and all(example) for example in examples(served))
     sent = client.post("/predict", json={"task": "claims", "texts": [list(ROWS[1])]})
     assert sent.get_json()["predictions"][0]["name"] == "refuted"

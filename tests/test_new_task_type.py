@@ -10,7 +10,8 @@ import pytest
 
 import run_multitask
 from multitask import load
-from multitask.inference.serve.responses import about, answers, open_run
+from multitask.inference.serve.responses import about, answer, open_run
+from multitask.utils.errors import UserError
 from tests.support.run_files import report_of
 from tests.support.worked_examples import use_worked_examples
 
@@ -164,10 +165,9 @@ def test_it_is_averaged_over_runs(runs, tmp_path):
 def test_it_is_served(runs):
     served = open_run(runs[0], None)
     assert about(served, "better") == "two texts, read apart → the better one"
-    (outcome,) = answers(served, [BETTER, WORSE])
-    (result,) = outcome.results
-    assert result.prediction == "first text"
-    assert [share.name for share in result.shares if share.chosen] == ["first text"]
-    assert sum(share.probability for share in result.shares) == pytest.approx(1)
-    (alone,) = answers(served, [BETTER])
-    assert alone.message == "Needs a second text."
+    (result,) = answer(served, "better", [BETTER, WORSE])
+    assert result["prediction"] == "first text"
+    assert [name for name, _, chosen in result["shares"] if chosen] == ["first text"]
+    assert sum(probability for _, probability, _ in result["shares"]) == pytest.approx(1)
+    with pytest.raises(UserError, match="Needs a second text"):
+        answer(served, "better", [BETTER])

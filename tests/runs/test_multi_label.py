@@ -11,7 +11,7 @@ from multitask.config import load_config
 from multitask.config.registry import task_type
 from multitask.data.classes import label_reader
 from multitask.data.load_rows import load_rows
-from multitask.inference.serve.responses import answers, open_run
+from multitask.inference.serve.responses import about, answer, open_run
 from multitask.training.report_json import dev_results
 from multitask.utils.errors import UserError
 from tests.support.messages import complaint
@@ -214,13 +214,12 @@ def test_onnx_and_its_int8_variant_are_measured_on_several_classes(run_dir, tmp_
 
 def test_the_local_page_shows_every_class_with_its_probability(run_dir):
     served = open_run(run_dir, None)
-    (answer,) = answers(served, ["the big cat sees"])
-    (result,) = answer.results
+    (result,) = answer(served, "about", ["the big cat sees"])
     (expected,) = load(run_dir).predict("about", ["the big cat sees"])
-    assert result.prediction == ", ".join(expected["names"]) == "animal, size"
-    assert [share.probability for share in result.shares] == expected["scores"]
-    assert [share.chosen for share in result.shares] == [True, False, True]
-    assert answer.about == "one text → any of 3 classes"
+    assert result["prediction"] == ", ".join(expected["names"]) == "animal, size"
+    _, probabilities, chosen = zip(*result["shares"], strict=True)
+    assert (list(probabilities), chosen) == (expected["scores"], (True, False, True))
+    assert about(served, "about") == "one text → any of 3 classes"
 
 
 def test_what_has_one_label_a_row_is_refused(config, capsys):

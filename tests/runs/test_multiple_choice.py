@@ -10,7 +10,7 @@ import torch
 import run_multitask
 from multitask import load
 from multitask.config import load_config
-from multitask.inference.serve.responses import about, answers, attention, open_run, read_texts
+from multitask.inference.serve.responses import about, answer, attention, open_run, read_texts
 from multitask.models.encoders.bert_weights import to_transformers
 from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
@@ -177,17 +177,16 @@ def test_the_page_takes_one_ending_a_line(run_dir):
     served, row = open_run(run_dir, None), chosen(1, 5)[0]
     assert about(served, "ending") == "a context, and one ending a line → one of the endings"
     texts = read_texts(served, [row["context"], "\r\n".join([*row["endings"], ""])])
-    (answer,) = answers(served, texts)
     (expected,) = load(run_dir).predict("ending", [typed(row)])
-    (result,) = answer.results
-    assert result.prediction == expected["name"]
-    assert [(one.name, one.chosen) for one in result.shares] == [
+    (result,) = answer(served, "ending", texts)
+    assert result["prediction"] == expected["name"]
+    assert [(name, chosen) for name, _, chosen in result["shares"]] == [
         (ending, ending == expected["name"]) for ending in row["endings"]
     ]
-    np.testing.assert_allclose([one.probability for one in result.shares], expected["scores"])
+    np.testing.assert_allclose([one for _, one, _ in result["shares"]], expected["scores"])
     assert len(attention(served, "ending", texts)) == COUNT
-    (alone,) = answers(served, ["where ?", "one ending"])
-    assert "at least two endings" in alone.message
+    with pytest.raises(UserError, match="at least two endings"):
+        answer(served, "ending", ["where ?", "one ending"])
     with pytest.raises(UserError, match=r"second text is empty"):
         read_texts(served, ["where ?", ""])
 
