@@ -1,3 +1,4 @@
+# Long: every table of a sheet, so that a change of one is seen next to the others.
 """The tables of a sheet as text, Markdown, CSV and LaTeX, and how to read them."""
 
 from collections.abc import Callable, Sequence
