@@ -60,7 +60,7 @@ def comparison_page(directory: Path, sheet: Sheet) -> Page:
     ]
     runs = Table(("group", "seed", "directory"), directories)
     text = f"The best mean of each column. {LEGEND}"
-    if _held_out(sheet, MEAN):
+    if _column(sheet, MEAN, held_out=True):
         text = f"Dev scores of the group that is best on the held-out rows. {LEGEND}"
     title = "Settings in which the groups differ"
     return Page(
@@ -85,20 +85,14 @@ def comparison_page(directory: Path, sheet: Sheet) -> Page:
     )
 
 
-def _column(sheet: Sheet, name: str) -> Column:
-    cells = {row["name"]: row["cells"].get(name) for row in sheet["rows"]}
-    return {row: cell for row, cell in cells.items() if cell and cell["mean"] is not None}
-
-
-def _held_out(sheet: Sheet, name: str) -> Column:
-    """Return a column's scores on the held-out rows; none for a single row."""
-    cells = {row["name"]: (row.get("holdout") or {}).get(name) for row in sheet["rows"]}
-    known = {row: cell for row, cell in cells.items() if cell and cell["mean"] is not None}
-    return known if len(known) > 1 else {}
-
-
-def _best(cells: Column) -> str:
-    return max(cells, key=lambda name: cells[name]["mean"])
+def _column(sheet: Sheet, name: str, *, held_out: bool = False) -> Column:
+    """Return a column's scores; those on the held-out rows only if several rows have them."""
+    known: dict[str, Cell] = {}
+    for row in sheet["rows"]:
+        cell = ((row.get("holdout") or {}) if held_out else row["cells"]).get(name)
+        if cell and cell["mean"] is not None:
+            known[row["name"]] = cell
+    return known if len(known) > 1 or not held_out else {}
 
 
 def _tiles(sheet: Sheet) -> list[Tile]:
@@ -112,9 +106,9 @@ def _tiles(sheet: Sheet) -> list[Tile]:
         cells, baseline = _column(sheet, name), sheet["baseline"]
         if not cells:
             continue
-        held_out = _held_out(sheet, name)
+        held_out = _column(sheet, name, held_out=True)
         candidates = {row: cell for row, cell in held_out.items() if row in cells} or cells
-        best = _best(candidates)
+        best = max(candidates, key=lambda row: candidates[row]["mean"])
         cell = cells[best]
         who = f'best of {len(candidates)}: "{best}"' if len(candidates) > 1 else f'"{best}"'
         flags, references = [], {}

@@ -61,7 +61,7 @@ def paper_table(
     undefined: list[str] = []
     for place, column in enumerate(layout.columns):
         groups = _groups(column, runs_of[place], reports)
-        cells = _scored(column.task, column.metric, groups, baselines, resamples)
+        cells = _scored(column, groups, baselines, resamples)
         runs = [Path(run) for cell in cells.values() for run in cell["runs"]]
         used |= dict.fromkeys(runs)
         undefined += score_notes([(run, _under(column, reports[run])) for run in runs])
@@ -138,8 +138,7 @@ def _groups(column: layouts.Column, rows: Rows, reports: Reports) -> list[Group]
 
 
 def _scored(
-    task: str,
-    metric: str,
+    column: layouts.Column,
     groups: Sequence[Group],
     baselines: Mapping[str, str | None],
     resamples: int,
@@ -148,13 +147,10 @@ def _scored(
 
     There is no difference to a baseline that the column lacks.
     """
-    names = [group.name for group in groups]
+    task, names = column.task, [group.name for group in groups]
     places = [names.index(base) if (base := baselines[name]) in names else None for name in names]
     loaded = load_reports(groups)
-    measured = [
-        [(run, report.with_tasks({task: report.tasks[task].by(metric)})) for run, report in runs]
-        for runs in loaded
-    ]
+    measured = [[(run, _under(column, report)) for run, report in runs] for runs in loaded]
     scored = score_columns(measured, places, resamples)[1].get(task, [])
     cells: dict[str, Cell] = {}
     for name, runs, cell in zip(names, loaded, without_nan(scored), strict=True):

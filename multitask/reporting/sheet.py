@@ -89,20 +89,6 @@ class Axis(TypedDict):
     values: Sequence[Any]  # values of a config key
 
 
-class Marginal(TypedDict):
-    mean: Score
-    sd: Score
-    cells: int
-
-
-class AxisValue(TypedDict):
-    """The means at one value of an axis, by column."""
-
-    axis: str
-    label: str
-    cells: dict[str, Marginal | None]
-
-
 class Sheet(TypedDict):
     format: int
     title: str
@@ -117,7 +103,7 @@ class Sheet(TypedDict):
     columns: dict[str, Column]
     rows: list[Row]
     axes: NotRequired[list[Axis]]
-    marginals: NotRequired[list[AxisValue]]
+    marginals: NotRequired[list[dict[str, Any]]]  # axis, label, and per column mean, sd, cells
     transfer: NotRequired[dict[str, Any]]
     failed: NotRequired[list[dict[str, Any]]]  # runs of a grid: cell, seed, error
     notes: list[str]
@@ -175,7 +161,7 @@ def best_of(means: Sequence[float]) -> float | None:
     return max(means) if len(means) > 1 else None
 
 
-def several_seeds(cells: Iterable[Cell | Marginal | None]) -> bool:
+def several_seeds(cells: Iterable[Any]) -> bool:
     """Return True if every defined score is of several seeds, so that it has a deviation."""
     return all(each["sd"] is not None for each in cells if each and each["mean"] is not None)
 

@@ -1,3 +1,4 @@
+# Long: every table of a sheet, so that a change of one is seen next to the others.
 """The tables of a sheet as text, Markdown, CSV and LaTeX, and how to read them."""
 
 from collections.abc import Callable, Sequence
@@ -8,7 +9,6 @@ from multitask.reporting.page import tables_page
 from multitask.reporting.sheet import (
     Cell,
     Difference,
-    Marginal,
     Row,
     Sheet,
     baseline_of,
@@ -147,18 +147,16 @@ def score_table(sheet: Sheet) -> Table:
     return Table((*head, *titles(sheet)), lines, marked)
 
 
-def score_cell(cell: Cell | Marginal | None, pattern: str = ".3f", statistic: str = "mean") -> str:
+def score_cell(cell: Any, pattern: str = ".3f", statistic: str = "mean") -> str:
     """Mean and standard deviation, such as ``0.712 ± 0.004``; ``-`` without a score."""
-    found: Any = cell or {}
+    found = cell or {}
     value = found.get(statistic)
     if value is None or statistic == "sd" or "sd" not in found:  # an average has no deviation
         return number(value, pattern)
     return f"{number(value, pattern)} ± {number(found['sd'], pattern)}"
 
 
-def best_cells(
-    rows: Sequence[Sequence[Cell | Marginal | None]], first: int
-) -> frozenset[tuple[int, int]]:
+def best_cells(rows: Sequence[Sequence[Any]], first: int) -> frozenset[tuple[int, int]]:
     """Return the cells to mark: the best mean of each column, numbered from ``first``.
 
     A column with a score of one seed has no mark: it says nothing about another seed.

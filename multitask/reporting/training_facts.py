@@ -1,4 +1,3 @@
-# Tested by tests/reporting/test_notes.py
 """How the runs behind a row or a cell of a sheet were trained."""
 
 import statistics

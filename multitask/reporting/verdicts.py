@@ -1,4 +1,3 @@
-# Tested by tests/tools/measured_docs/test_sentences.py
 """Say in words what the differences of a sheet show.
 
 A difference excludes 0 only if its interval does and its p, after Holm's correction, is below

@@ -36,8 +36,8 @@ def test_a_process_prints_the_table_and_writes_the_files(runs, tmp_path):
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert " torch\n" not in result.stderr and " transformers\n" not in result.stderr
     lines = result.stdout.splitlines()
-    assert lines[0].split() == "group seeds sst accuracy para accuracy sts pearson mean".split()
-    assert [line.split()[:2] for line in lines[2:4]] == [["mean", "2"], ["max", "2"]]
+    assert lines[1].split() == "group seeds sst accuracy para accuracy sts pearson mean".split()
+    assert [line.split()[:2] for line in lines[3:5]] == [["mean", "2"], ["max", "2"]]
     assert "Difference to max, its 95 % interval, Holm's p:" in lines
     written = [line.removeprefix("written: ") for line in lines if line.startswith("written: ")]
     assert {Path(file).name for file in written} == {path.name for path in output.iterdir()}
@@ -46,7 +46,7 @@ def test_a_process_prints_the_table_and_writes_the_files(runs, tmp_path):
     mean = comparison["rows"][0]["cells"][MEAN]["difference"]
     assert mean["high"] < 0 and mean["p_holm"] < 0.05
     rows = list(csv.DictReader((output / "table.csv").open()))
-    assert [row["group"] for row in rows] == ["mean", "max"]
+    assert list(dict.fromkeys(row["row"] for row in rows)) == ["mean", "max"]
 
 
 def test_without_output_it_prints_only_and_says_how_to_write(runs, tmp_path, monkeypatch, capsys):
@@ -62,7 +62,7 @@ def test_one_run_is_one_row(runs, capsys):
     assert main("report", runs[0]) == 0
     text = capsys.readouterr().out
     assert "Difference" not in text
-    assert text.splitlines()[2].split()[:2] == ["mean", "1"]
+    assert text.splitlines()[3].split()[:2] == ["mean", "1"]
 
 
 def test_bad_input_is_answered_in_one_line(runs, tmp_path, capsys):

@@ -180,4 +180,4 @@ def test_plain_runs_are_rows_by_their_group(folder, capsys):
     shown = capsys.readouterr().out
     ours = [line.split()[0] for line in shown.splitlines() if "  ours  " in line]
     assert ours == ["[CLS]", "mean", "mean"]  # scores of both, the difference of one
-    assert "seeds 2" in shown and "mean of 3 of 3 columns" in shown
+    assert "seeds 2" in shown and "mean of the columns: SST, QQP F1, STS" in shown

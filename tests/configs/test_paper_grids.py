@@ -126,7 +126,7 @@ def test_a_tables_rows_and_columns_are_cells_and_tasks_of_its_grids(layout, grid
         for cell in grid.cells
         for task in grid.config(cell, 1, Path()).tasks
     }
-    for column in table.columns:
+    for column in (each for each in table.columns if not each.mean):
         start = f"{column.cells}-" if column.cells else ""
         ours = {row for row in table.rows if not row.endswith("_published")}
         assert {(column.task, start + row) for row in ours} <= trained

@@ -91,9 +91,12 @@ def test_one_seed_has_no_mark_and_no_p(unequal):
 
 
 def compare_one_seed(comparison):
-    """Leave the groups with one seed, each compared with the baseline."""
-    groups = [each for each in copy.deepcopy(comparison["rows"]) if len(each["seeds"]) == 1]
-    alone = comparison | {"groups": groups, "transfer": {}, "baseline": groups[0]["name"]}
+    """Leave the rows with one seed, each compared with the first of them."""
+    rows = [each for each in copy.deepcopy(comparison["rows"]) if len(each["seeds"]) == 1]
+    base = rows[0]["name"]
+    for row in rows:
+        row["baseline"] = None if row["name"] == base else base
+    alone = comparison | {"rows": rows, "transfer": {}, "baseline": base}
     return alone | {"verdicts": verdicts(alone)}
 
 
