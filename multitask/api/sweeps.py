@@ -56,10 +56,16 @@ def ablate(
     if loaded.probe:
         from multitask.sweep.probe_grid import probe_all
 
-        alone = engine == "local" and settings.slots == 1 and not keep_weights
-        if not alone or settings.cpus is not None or settings.gpus is not None:
-            message = "leave out --jobs, --engine, --cpus-per-run, --gpus-per-run, --keep-weights"
-            raise UserError(f"a probe grid is one process and keeps no weights: {message}")
+        refused = {
+            "--jobs": settings.slots > 1,
+            "--engine": engine != "local",
+            "--cpus-per-run": settings.cpus is not None,
+            "--gpus-per-run": settings.gpus is not None,
+            "--keep-weights": keep_weights,
+        }
+        for option in (option for option, given in refused.items() if given):
+            message = "a probe grid is one process and keeps no weights: leave it out"
+            raise UserError(f"{option}: {message}")
         train = partial(probe_all, loaded, settings.directory)
     sweep(loaded, settings.directory, train)
     return finished_cells(loaded, plan_runs(loaded, settings.directory))

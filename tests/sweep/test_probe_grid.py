@@ -276,7 +276,7 @@ def test_trained_runs_and_probes_do_not_share_a_directory(desk, head, finished, 
 
 
 def test_a_probe_that_diverges_fails_the_rows_with_it(desk, head, capsys, monkeypatch):
-    monkeypatch.setattr("multitask.config.base.LARGEST_NUMBER", 1e38)
+    monkeypatch.setattr("multitask.config.base.Strict.largest", 1e38)
     cells = "cells: {a: {}, b: {tasks.sst.head_lr: 1.0e+37}}\n"
     (desk / "g.yaml").write_text(head.replace("[1, 2]", "[1]") + cells)
     assert ablate("g.yaml") == 2
