@@ -72,7 +72,7 @@ def draw_curves(report: RunReport, events: list[Event]) -> "style.Figure":
     """Draw two panels per task: its metric at each evaluation, and below it the training loss."""
     columns = min(IN_A_ROW, len(report.tasks))
     rows = math.ceil(len(report.tasks) / columns)
-    figure = style.new_figure(max(style.LEAST_WIDTH, 3.9 * columns), 4.6 * rows + 0.4)
+    figure = style.new_figure(max(style.LEAST_WIDTH, 3.9 * columns), 4.6 * rows)
     grid = figure.subplots(
         2 * rows, columns, sharex=True, squeeze=False, height_ratios=[3, 2] * rows
     )
@@ -256,8 +256,7 @@ def draw_curve_bands(
     curves = {name: [of for _, _, of in loaded] for name, loaded in drawn.items()}
     keys = list(dict.fromkeys(key for every in curves.values() for of in every for key in of))
     titles = [style.metric_title(*key) for key in keys]
-    edge = (0.0, 0.4 + 0.1 * len(groups))
-    figure, places = style.panels(titles, (3.9, 3.3), edge, IN_A_ROW)
+    figure, places = style.panels(titles, (3.9, 3.3), in_a_row=IN_A_ROW)
     for axes, key in zip(places, keys, strict=False):
         for place, (name, every) in enumerate(curves.items()):
             if seeds := [of[key] for of in every if key in of]:
@@ -325,7 +324,7 @@ def draw_layers(encoders: Mapping[str, Mapping[str, SuiteLayers]]) -> "style.Fig
                         scores, look = of[suite]["all"], style.group_style(place)
                         panel.append((name, scores[pooling], look))
                         panel += [("", scores[AVERAGE], look)] * (pooling == "mean")
-        title, size = f"{TITLE}, by layer", (2.9, 2.3 + 0.2 * len(encoders) / len(first))
+        title, size = f"{TITLE}, by layer", (2.9, 2.3)
     else:
         for suite, entry in first.items():
             lines[suite] = [
@@ -353,7 +352,6 @@ def draw_layers(encoders: Mapping[str, Mapping[str, SuiteLayers]]) -> "style.Fig
     figure.supylabel("Spearman x 100, all pairs", fontsize=style.LABEL)
     figure.suptitle(title, fontsize=style.TITLE)
     style.legend_below(figure)
-    style.make_room(figure)
     return figure
 
 
@@ -368,7 +366,7 @@ def draw_domains(suites: Mapping[str, SuiteLayers], source: str) -> "style.Figur
         for subset, values in entry["subsets"].items()
     ]
     title = f"{TITLE}, by subset\n{style.label(source, width=NAME)}"
-    figure, (axes,) = style.panels([""], (7.0, 1.6 + 0.3 * len(rows)))
+    figure, (axes,) = style.panels([""], (7.0, 1.8 + 0.35 * max(len(rows), 3)))
     for number, (name, (colour, marker, pooling)) in enumerate(STYLES.items()):
         scores = [values[name] for _, values in rows]
         last = style.numbers(score[-1] if isinstance(score, list) else score for score in scores)
@@ -383,7 +381,6 @@ def draw_domains(suites: Mapping[str, SuiteLayers], source: str) -> "style.Figur
     axes.set_xlabel("Spearman x 100, pooling of the last layer or of the first and the last")
     figure.suptitle(title, fontsize=style.TITLE)
     style.legend_below(figure)
-    style.make_room(figure)
     return figure
 
 

@@ -208,7 +208,6 @@ def draw_scores(table: Sheet) -> "style.Figure":
         start = 0.0 if shown == "sd" else (low + high - span) / 2
         (axes.set_ylim if curve else axes.set_xlim)(start, start + span)
     style.legend_below(figure)
-    style.make_room(figure)
     return figure
 
 
@@ -256,7 +255,6 @@ def draw_gains(table: Sheet) -> "style.Figure":
     base = sheet.title_of(table, table["baseline"]) if one else "each row's baseline"
     axes.set_ylabel(f"{style.wrapped(f'gain over {base}', 40)}\nin points, 95 % interval")
     style.legend_below(figure, [*names, key])
-    style.make_room(figure)
     return figure
 
 

@@ -259,7 +259,6 @@ def _map(
     bar = style.colour_bar(figure, mesh, label, ax=axes, **shape)
     if len(counts) == 1:
         bar.axhline(1 / counts.pop(), color="black", linewidth=1.2)
-    style.make_room(figure)
     return figure
 
 

