@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from multitask.config.run_directory import RunDirectory, load_lines
-from multitask.config.saved.report_model import TaskReport
 from multitask.reporting.figures import curves, maps
 from multitask.reporting.figures.curves import (
     draw_conflict,
@@ -23,6 +21,9 @@ from multitask.reporting.figures.curves import (
 from multitask.reporting.figures.maps import confusion
 from multitask.reporting.figures.style import group_style, new_figure, save_figure, step_axis
 from multitask.reporting.run_report import dev_records
+from multitask.store.run_directory import RunDirectory
+from multitask.store.run_log import load_lines
+from multitask.store.saved import TaskReport
 from multitask.tasks.sts_names import NAMES
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
