@@ -20,8 +20,10 @@ from multitask.reporting.sheet import (
     FORMAT,
     MEAN,
     Axis,
+    AxisValue,
     Cell,
     Column,
+    Marginal,
     Row,
     Sheet,
 )
@@ -257,7 +259,7 @@ def heatmaps(sheet: Sheet, column: str) -> list[Heatmap]:
     return maps
 
 
-def marginals(sheet: Sheet) -> list[dict[str, Any]]:
+def marginals(sheet: Sheet) -> list[AxisValue]:
     """Return the mean scores of each value of each axis over the points of the other axes.
 
     A mean uses only the points at which every value of the axis has a score, so that the values
@@ -315,7 +317,7 @@ def _mean(cells: Iterable[Place]) -> float:
     return statistics.fmean(cell["mean"] for cell, _ in cells)
 
 
-def _marginal(cells: list[Place]) -> dict[str, Any] | None:
+def _marginal(cells: list[Place]) -> Marginal | None:
     if not cells:
         return None
     seeds = cells[0][1]

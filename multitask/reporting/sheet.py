@@ -89,6 +89,26 @@ class Axis(TypedDict):
     values: Sequence[Any]  # values of a config key
 
 
+class Marginal(TypedDict):
+    mean: Score
+    sd: Score
+    cells: int
+
+
+class AxisValue(TypedDict):
+    """The means at one value of an axis, by column."""
+
+    axis: str
+    label: str
+    cells: dict[str, Marginal | None]
+
+
+class FailedRun(TypedDict):
+    cell: str
+    seed: int
+    error: str
+
+
 class Sheet(TypedDict):
     format: int
     title: str
@@ -103,9 +123,9 @@ class Sheet(TypedDict):
     columns: dict[str, Column]
     rows: list[Row]
     axes: NotRequired[list[Axis]]
-    marginals: NotRequired[list[dict[str, Any]]]  # axis, label, and per column mean, sd, cells
+    marginals: NotRequired[list[AxisValue]]
     transfer: NotRequired[dict[str, Any]]
-    failed: NotRequired[list[dict[str, Any]]]  # runs of a grid: cell, seed, error
+    failed: NotRequired[list[FailedRun]]  # of a grid
     notes: list[str]
     verdicts: NotRequired[list[str]]
 
