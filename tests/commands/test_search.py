@@ -104,7 +104,7 @@ def test_an_index_of_another_run_or_encoder_is_refused(index, tiny_run, tmp_path
     message = complaint(
         capsys, "search", tmp_path / "wide-index", "a", "--top", 1, "--run", tmp_path / "narrow"
     )
-    assert "its vectors have 48 dimensions, those of" in message
+    assert "made with other weights than" in message
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_an_index_of_another_run_or_encoder_is_refused(index, tiny_run, tmp_path
         ),
         (["index", "RUN", "--texts", "T", "--out", "TMP/i", "--probes", "3"], "--probes 3: expect"),
         (["index", "RUN", "--texts", "T", "--out", "TMP/i", "--task", "x"], "no task 'x'"),
-        (["index", "RUN", "--texts", "T", "--out", "TMP"], "TMP is not empty and holds no index"),
+        (["index", "RUN", "--texts", "T", "--out", "TMP"], "TMP holds no index"),
         (["evaluate-search", "RUN", "--pairs", "none"], "--pairs: no such file: none"),
         (["evaluate-search", "RUN", "--pairs", "T"], "expected the columns question1, question2"),
         (["evaluate-search", "RUN", "--pairs", "T", "--limit", "0"], "--limit: expected a whole"),
