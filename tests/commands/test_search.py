@@ -97,40 +97,6 @@ def test_an_index_of_another_run_or_encoder_is_refused(index, tiny_run, tmp_path
     assert "made with other weights than" in message
 
 
-<<<<<<< HEAD
-=======
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["search", "INDEX", "a", "--top", "6"],
-            "--top 6: the index holds 5 texts: ask for 1 to 5",
-        ),
-        (["search", "INDEX", " "], "the query is empty"),
-        (["search", "TMP", "a"], "TMP: no index there (index.json is missing)"),
-        (["index", "RUN", "--texts", "none", "--out", "TMP/i"], "--texts: no such file: none"),
-        (["index", "RUN", "--texts", "EMPTY", "--out", "TMP/i"], "empty.txt: no texts"),
-        (["index", "RUN", "--texts", "T", "--out", "TMP/i", "--ivf", "0"], "--ivf: expected a who"),
-        (
-            ["index", "RUN", "--texts", "T", "--out", "TMP/i", "--ivf", "3"],
-            "texts to train on, and",
-        ),
-        (["index", "RUN", "--texts", "T", "--out", "TMP/i", "--probes", "3"], "--probes 3: expect"),
-        (["index", "RUN", "--texts", "T", "--out", "TMP/i", "--task", "x"], "no task 'x'"),
-        (["index", "RUN", "--texts", "T", "--out", "TMP"], "TMP holds no index"),
-        (["evaluate-search", "RUN", "--pairs", "none"], "--pairs: no such file: none"),
-        (["evaluate-search", "RUN", "--pairs", "T"], "expected the columns question1, question2"),
-        (["evaluate-search", "RUN", "--pairs", "T", "--limit", "0"], "--limit: expected a whole"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, message, tiny_run, index, texts, tmp_path, capsys):
-    (tmp_path / "empty.txt").write_text("\n")
-    names = {"INDEX": index, "RUN": tiny_run, "T": texts, "EMPTY": tmp_path / "empty.txt"}
-    words = [str(names.get(word, word.replace("TMP", str(tmp_path)))) for word in arguments]
-    assert message.replace("TMP", str(tmp_path)) in complaint(capsys, *words)
-
-
->>>>>>> m-infer
 def test_search_is_measured_on_the_courses_pairs(tiny_run, course_files, tmp_path, capsys):
     pairs = course_files / "quora-train.csv"
     out = tmp_path / "measured"
