@@ -85,7 +85,7 @@ def sts(
 
 
 def _layers(
-    vectors: "Vectors", place: Path, suites: "Mapping[str, Suite]", others: dict[str, Any]
+    vectors: "Vectors", place: Path, suites: "Mapping[str, Suite]", others: Mapping[str, Any]
 ) -> str:
     """Score every layer, write the scores and draw them next to those of other encoders."""
     from multitask.inference.analysis.sts_by_layer import score_layers

@@ -2,7 +2,7 @@
 """Train the runs of a grid and compare its cells; search hyperparameters."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -114,7 +114,7 @@ def tune(
     return [file for file in files if BEST.fullmatch(file.name)]
 
 
-def sweep_settings(output: PathLike, engine: str, options: dict[str, Any]) -> Settings:
+def sweep_settings(output: PathLike, engine: str, options: Mapping[str, Any]) -> Settings:
     """Return the settings of an engine. Raises UserError for an option of another one."""
     given = {option: value for option, value in options.items() if value is not None}
     others = {"address": "ray", "slurm": "slurm", "slurm_setup": "slurm", "detach": "slurm"}

@@ -71,7 +71,7 @@ for _kind_of in (str, int, float, dict):
     _Dumper.add_multi_representer(_kind_of, _plainly)
 
 # arguments of PyYAML, each of another type
-_DUMP: dict[str, Any] = {"Dumper": _Dumper, "sort_keys": False, "allow_unicode": True}
+_DUMP: Mapping[str, Any] = {"Dumper": _Dumper, "sort_keys": False, "allow_unicode": True}
 
 
 def dump_yaml(value: Any) -> str:

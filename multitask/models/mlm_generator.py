@@ -10,6 +10,7 @@ from heads.masked_lm import MaskedLMHead
 from multitask.config import Config
 from multitask.config.registry import resolve
 from multitask.models.encoders import Encoder, bert_weights
+from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.packaged_weights import place
 from multitask.models.pretrained import (
@@ -72,7 +73,7 @@ def load_generator(name: str, tokenizer: Any, device: torch.device) -> MaskedLM:
 def _of_model(name: str) -> tuple[MaskedLM, Any]:
     encoder, tokenizer = load_encoder_and_tokenizer(name)
     tensors = bert_weights.read_weights(place(name), encoder.config)
-    weights = bert_weights.mlm_weights(tensors, encoder.config)
+    weights = mlm_weights(tensors, encoder.config)
     if weights is None:
         raise UserError(f"{name!r} has no masked-LM head: take a masked language model, or a run")
     return MaskedLM(encoder, _head(encoder, weights)), tokenizer

@@ -17,6 +17,7 @@ from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.hf_layout import OtherArchitecture
 from multitask.models.encoders.kernels import automatic
+from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.models.packaged_weights import place
 from multitask.store.files import check_checksums
 from multitask.utils.errors import UserError, check_regular, reading, reason_of, without_panic
@@ -81,7 +82,7 @@ def load_head_weights(
     where, revision = place(name), config.encoder.revision
     architecture = load_architecture(where, revision)
     tensors = bert_weights.read_weights(where, architecture, revision)
-    masked_lm = bert_weights.mlm_weights(tensors, architecture) if takes_head else None
+    masked_lm = mlm_weights(tensors, architecture) if takes_head else None
     if takes_head and masked_lm is None:
         what = "no masked-LM head with the exact gelu and the word embedding as its decoder"
         say(f"masked_lm: {name} has {what}: training starts with a random one")

@@ -152,7 +152,7 @@ INDEX = ["RUN", "--texts", "TMP/good.txt", "--out", "TMP/i"]
         ("index", [*INDEX, "--ivf", "3"], "texts to train on"),
         ("index", [*INDEX, "--probes", "3"], "--probes 3: "),
         ("index", [*INDEX, "--task", "x"], "no task 'x'"),
-        ("index", ["RUN", "--texts", "TMP/good.txt", "--out", "TMP"], "TMP is not empty "),
+        ("index", ["RUN", "--texts", "TMP/good.txt", "--out", "TMP"], "TMP holds no index"),
         ("evaluate-search", ["RUN", "--pairs", "none"], "--pairs: "),
         ("evaluate-search", ["RUN", "--pairs", "TMP/good.txt"], "question1, question2"),
         ("evaluate-search", ["RUN", "--pairs", "TMP/good.txt", "--limit", "0"], "--limit: "),

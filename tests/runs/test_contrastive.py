@@ -172,7 +172,7 @@ def test_a_run_learns_reports_and_exports(contrastive_config, input, pooling, tm
     assert vectors.shape == (2, 32) and np.array_equal(
         vectors, run.encode(["a good film", "a bad film"], task="sts")
     )
-    with pytest.raises(UserError, match="predicts nothing about a text: take its vectors"):
+    with pytest.raises(UserError, match="predicts nothing about a text"):
         run.predict("views", ["a", "b"] if input == "single" else [("a", "b"), ("c", "d")])
 
 
@@ -256,7 +256,7 @@ def test_commands_take_the_dev_rows_that_are_part_of_train(
         ("tasks.views.data.where={kinds: 1}", "did you mean 'kind'?"),
         ("tasks.views.data.dev=triplets.tsv", "it replaces `dev`"),
         ("tasks.views.metric=spearman", "has the metrics probability, accuracy"),
-        ("tasks.views.course_file={name: a, column: b}", "nothing to hand in"),
+        ("tasks.views.course_file={name: a, column: b}", "course_file: head"),
         ("tasks.views.eval_pooling=layer_attention", "would never be trained"),
         ("tasks.views.eval_pooling=tokens", "no pooling"),
         ("tasks.sts.share_pooling=view", "did you mean 'views'?"),

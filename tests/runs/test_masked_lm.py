@@ -166,7 +166,7 @@ def test_report_and_commands_of_a_run_with_masked_lm(run_dir, command, tmp_path,
     texts = tmp_path / "texts.txt"
     texts.write_text("a good film\n")
     code, out = main("predict", run_dir, "--task", "mlm", "--file", texts)
-    assert code == 2 and "take another task: sst, qqp, sts" in out.err
+    assert code == 2 and "take another task" in out.err
     with pytest.raises(UserError, match="task mlm looks at tokens and has no vector"):
         load(run_dir).encode(["a good film"], task="mlm")
     assert load(run_dir).encode(["a good film"]).shape == (1, 32)

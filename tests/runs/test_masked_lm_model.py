@@ -172,7 +172,7 @@ def test_logits_loss_and_gradients_equal_those_of_transformers(
 def test_without_a_head_on_shared_pooling_a_line_says_so(overrides):
     said = []
     prepared(*overrides, say=said.append)
-    assert any("has no masked-LM head: training starts with a random one" in line for line in said)
+    assert any("training starts with a random one" in line for line in said)
 
 
 @pytest.mark.parametrize("kind", ["electra", "distilbert"])
@@ -294,7 +294,7 @@ def test_our_encoder_and_transformers_train_the_same_steps(overrides, tmp_path):
         ("tasks.mlm.metric=f1", "has the metrics accuracy, not 'f1'"),
         ("tasks.mlm.head.mask_share=1.5", "mask_share must be between 0 and 1"),
         ("tasks.mlm.head.whole_word=true", "did you mean 'whole_words'"),
-        ("tasks.mlm.course_file={name: mlm, column: X}", "there is nothing to hand in"),
+        ("tasks.mlm.course_file={name: mlm, column: X}", r"course_file"),
         (
             "training.sampler={name: round_robin, oversample: {while_train_score_below: 0.4}}",
             "mlm has no training score",

@@ -1,6 +1,6 @@
 """Read and write weights of BERT, RoBERTa and MPNet checkpoints by their `transformers` names.
 
-These are the encoder, its tanh pooler and the masked-LM head; the last two of other types too.
+These are the encoder and its tanh pooler; the pooler of other types too.
 """
 
 import re
@@ -192,35 +192,6 @@ def pooler_weights(weights: Mapping[str, Tensor], config: Any) -> tuple[Tensor, 
     keys = [f"{place}.{kind}" for kind in ("weight", "bias")]
     found = [weights[key].float() for key in keys if key in weights]
     return (found[0], found[1]) if len(found) == 2 else None
-
-
-def mlm_weights(weights: Mapping[str, Tensor], config: Any) -> dict[str, Tensor] | None:
-    """Return the head's weights in fp32, from a checkpoint's tensors (``read_weights``).
-
-    ``config`` is the checkpoint's `transformers` config. None if the checkpoint has no such head,
-    its decoder is not the word embedding, or its activation is not the exact gelu, as ours is.
-    """
-    layout = layout_of(config.model_type)
-    words = weights.get(f"{layout.word}.weight")
-    for place in layout.heads:
-        if place.activation and getattr(config, place.activation) != "gelu":
-            continue
-        head = {
-            f"{name}.{kind}": weights[f"{saved}.{kind}"].float()
-            for name, saved in (("dense", place.dense), ("norm", place.norm))
-            for kind in ("weight", "bias")
-            if f"{saved}.{kind}" in weights
-        }
-        if not place.biases and "dense.weight" in head:
-            zeros = torch.zeros(len(head["dense.weight"]))
-            head = {"dense.bias": zeros, "norm.bias": zeros.clone(), **head}
-        stem = place.vocabulary
-        bias = weights.get(f"{stem}.bias", weights.get(f"{stem}.decoder.bias"))
-        decoder = weights.get(f"{stem}.decoder.weight", weights.get(f"{stem}.weight"))
-        tied = decoder is None or (words is not None and torch.equal(decoder, words))
-        if len(head) == 4 and bias is not None and tied:
-            return {**head, "bias": bias.float()}
-    return None
 
 
 def _name(key: str, prefix: str) -> str:

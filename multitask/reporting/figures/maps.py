@@ -144,7 +144,7 @@ class Importance:
         return spread
 
 
-def by_length(weights: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:
+def by_length(weights: np.ndarray, lengths: np.ndarray) -> Mapping[str, Any]:
     """Return the attributes of ``Importance`` that compare short with long texts; all or none.
 
     Args:

@@ -6,8 +6,9 @@ import transformers
 
 from heads.masked_lm import MaskedLMHead
 from multitask.models.encoders import hf
-from multitask.models.encoders.bert_weights import mlm_weights, read_weights
+from multitask.models.encoders.bert_weights import read_weights
 from multitask.models.encoders.hf_layout import LAYOUTS
+from multitask.models.encoders.mlm_weights import mlm_weights
 from tests.conftest import save_tiny_encoder
 
 # another activation than the exact gelu, by default
