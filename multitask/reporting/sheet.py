@@ -113,7 +113,7 @@ class Sheet(TypedDict):
     format: int
     title: str
     # of a paper's table: where the printed values are from, encoder, rows, epochs, seeds
-    paper: dict[str, Any] | None
+    paper: Mapping[str, Any] | None
     statistic: Literal["mean", "median", "sd"]  # what is shown of the seeds
     curve: NotRequired[str | None]  # what the rows are values of
     baseline: str
