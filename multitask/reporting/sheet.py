@@ -6,7 +6,7 @@ their files. docs/comparing.md describes the keys. A score, or a number that fol
 None if it is undefined. Scores of a paper's table are in percent.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NotRequired, Required, TypedDict
 
 Score = Any  # float, or None
