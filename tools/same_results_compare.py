@@ -25,8 +25,9 @@ TEXT = {".md", ".txt", ".tex", ".log", ".html"}
 TABLES = {".csv": ",", ".tsv": "\t"}
 KEYED = {".json", ".yaml"}  # a key that only NEW writes changes nothing that was there
 BINARY = {".faiss"}  # compared by their bytes
-# what a tokenizer did last: whoever calls it sets them again
+# what a tokenizer did last: whoever calls it sets them again; and checksums that cover paths
 LAST_CALL = {
+    "run.json": ("config", "checksum"),
     "tokenizer.json": ("truncation", "padding"),
     "tokenizer_config.json": ("truncation", "max_length", "stride"),
 }
@@ -39,7 +40,6 @@ IGNORED_KEYS = {
     "versions",
     "seconds",
     "sha256",  # of an index: it covers the path of the run
-    "started_with",  # of a run: checksums, that of the config covers the path of its encoder
     "time",
     "training_time",
     "epoch_seconds_ratio",
