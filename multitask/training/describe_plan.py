@@ -11,6 +11,7 @@ from multitask.data.inputs.base import input_of
 from multitask.inference.export.export_parts import Parts
 from multitask.inference.export.formats import export_formats
 from multitask.inference.export.hugging_face import missing_values
+from multitask.models.encoders.hf_layout import has_token_types
 from multitask.models.multitask_model import adapter_part, parameter_counts
 from multitask.reporting.table_formats import Table
 from multitask.training.setup import Plan
@@ -70,6 +71,11 @@ def describe_plan(plan: Plan) -> list[str]:
     lines += ["", "model inputs"]
     for task, entry in config.tasks.items():
         lines += [] if entry.only_scored else _inputs(plan, task)
+    pairs = any(input_of(config.tasks[task]).joins for task in config.selecting_tasks())
+    architecture = plan.model.encoder.config
+    if pairs and not has_token_types(architecture):
+        kind = architecture.model_type
+        lines.append(f"  only separators part the texts of a sequence: {kind} has no token types")
     lines += ["", "exports", *describe_exports(plan)]
     lines += [f"warning: {warning}" for warning in plan.warnings]
     return lines

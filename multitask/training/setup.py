@@ -12,11 +12,13 @@ import torch
 from multitask.config import Config
 from multitask.data.classes import label_readers
 from multitask.data.dataloader import MultiTaskLoader, TrainRows, train_loaders
+from multitask.data.inputs.base import input_of
 from multitask.data.label_shift import label_warnings, padding_warnings
 from multitask.data.splits import Data, load_splits, tokenize_splits
 from multitask.data.summary import data_warnings, glue_remarks
 from multitask.inference.scoring import Scorer, task_maskings
 from multitask.models.build import initial_model
+from multitask.models.encoders.hf_layout import has_dropout
 from multitask.models.head_checks import (
     check_evaluate_only,
     check_glue_labels,
@@ -224,5 +226,19 @@ def plan(config: Config, model: MultiTaskModel, data: Data, device: torch.device
             *label_warnings(config, data.splits, data.readers),
             *padding_warnings(config, data.splits, data.readers),
             *glue_remarks(config, data.splits),
+            *dropout_warnings(config, model, data),
         ],
     )
+
+
+def dropout_warnings(config: Config, model: MultiTaskModel, data: Data) -> list[str]:
+    """Warn of an encoder without dropout, if a task compares a text with itself under dropout."""
+    architecture = model.encoder.config
+    kind = architecture.model_type
+    return [
+        f"{task}: two views of a text are equal, as {kind} has no dropout: set `encoder.dropout`"
+        for task, entry in config.tasks.items()
+        if data.readers[task].task_type.compares_rows
+        and input_of(entry).texts == 1
+        and not has_dropout(architecture)
+    ]

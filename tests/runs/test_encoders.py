@@ -1,0 +1,111 @@
+"""A run on each type of encoder: trained, killed and resumed, loaded, predicted with, exported."""
+
+import numpy as np
+import pytest
+import torch
+
+import run_multitask
+from multitask import load
+from multitask.config import load_config
+from multitask.models.encoders.hf_layout import LAYOUTS, has_dropout
+from multitask.training.setup import set_up
+from tests.conftest import save_tiny_encoder, write_course_files
+from tests.support.contrastive_run import CONFIG, DATA, write_triplets
+from tests.support.kill import kill_inside
+from tests.support.messages import complaint
+from tests.support.run_files import report_of, results
+
+# other poolings than the default, a joined pair, SMART and joint steps
+CHANGES = [
+    "tasks.sst.pooling={name: layer_attention, variant: avg_all}",
+    "tasks.sst.smart={}",
+    "tasks.qqp.input=cross",
+    "tasks.qqp.head=binary",
+    "tasks.qqp.pooling=cls",
+    "tasks.qqp.projection=tanh",
+    "tasks.sts.pooling=max",
+    "training.combine=joint",
+    "training.checkpoint_steps=2",
+    "training.max_steps=5",
+    "training.frozen_baseline=false",
+]
+every_kind = pytest.mark.parametrize("kind", LAYOUTS)
+
+
+def arguments(kind, course_files, directory, run, *more):
+    encoder = directory / kind
+    if not encoder.is_dir():
+        save_tiny_encoder(encoder, kind)
+    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
+    fixed = [f"data_dir={course_files}", f"encoder.name={encoder}", "training.precision=fp32"]
+    return ["configs/cs224n.yaml", *fixed, *lengths, *CHANGES, *more, f"output_dir={run}"]
+
+
+@every_kind
+@pytest.mark.slow
+def test_a_killed_run_resumes_predicts_and_exports(kind, course_files, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert run_multitask.main(arguments(kind, course_files, tmp_path, whole)) == 0
+    command = arguments(kind, course_files, tmp_path, killed)
+    kill_inside("multitask.training.trainer:train_step", "after", 3, command)
+    assert not (killed / "report.json").exists()
+    assert run_multitask.main([*command, "--resume"]) == 0
+    assert results(killed) == results(whole)
+    run = load(killed)
+    assert set(run.predict("sst", ["a good film"])[0]) >= {"prediction"}
+    vectors = run.encode(["a good film", "a bad film that is longer"], task="sts")
+    alone = run.encode(["a good film"], task="sts")
+    assert np.isfinite(vectors).all() and np.allclose(vectors[0], alone[0], atol=1e-5)
+    assert report_of(killed)["tasks"].keys() == {"sst", "qqp", "sts"}
+    target = tmp_path / "encoder"
+    export = ["export", str(killed), str(target), "--format", "transformers", "--task", "sst"]
+    assert run_multitask.main([*export, "--encoder-only"]) == 0
+    onnx = ["export", str(killed), str(tmp_path / "onnx"), "--format", "onnx", "--task", "sts"]
+    assert run_multitask.main(onnx) == 0
+
+
+@pytest.mark.parametrize("kind", [kind for kind, row in LAYOUTS.items() if row.classifier])
+@pytest.mark.slow
+def test_a_classifier_of_transformers(kind, course_files, tmp_path):
+    run = tmp_path / "run"
+    assert run_multitask.main(arguments(kind, course_files, tmp_path, run)) == 0
+    export = ["export", str(run), str(tmp_path / "out"), "--format", "transformers"]
+    assert run_multitask.main([*export, "--task", "qqp"]) == 0  # it compares the logits
+
+
+@every_kind
+def test_layers_are_computed_again_or_it_is_refused(kind, course_files, tmp_path, capsys):
+    """With dropout: the gradients are those of the usual pass."""
+    runs = []
+    for again in ("false", "true"):
+        run = tmp_path / again
+        more = ["training.max_steps=2", f"encoder.gradient_checkpointing={again}"]
+        command = arguments(kind, course_files, tmp_path, run, *more)
+        if again == "true" and not (LAYOUTS[kind].checkpoints or LAYOUTS[kind].own):
+            assert "encoder.gradient_checkpointing" in complaint(capsys, *command)
+            return
+        assert run_multitask.main(command) == 0
+        runs.append(load(run))
+    first, second = (dict(run.model.state_dict()) for run in runs)
+    for name, tensor in first.items():
+        torch.testing.assert_close(second[name], tensor, rtol=1e-4, atol=1e-5)
+
+
+@every_kind
+def test_two_equal_views_of_a_text_are_said(kind, tmp_path):
+    write_triplets(tmp_path)
+    write_course_files(tmp_path)
+    config = CONFIG.format(
+        files=tmp_path,
+        encoder=save_tiny_encoder(tmp_path / kind, kind),
+        dropout="null",
+        data=DATA["single"],
+        input="single",
+        pooling="mean",
+        head="contrastive",
+    )
+    (tmp_path / "views.yaml").write_text(config)
+    plan = set_up(load_config(tmp_path / "views.yaml"), torch.device("cpu"), lambda line: None)
+    said = any("two views" in warning for warning in plan.warnings)
+    assert said != has_dropout(plan.model.encoder.config)
+    assert said == (kind in ("albert", "modernbert", "nomic_bert", "eurobert"))
