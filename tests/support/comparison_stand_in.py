@@ -47,3 +47,9 @@ def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
 
 def terminal_page(comparison: dict[str, Any]) -> str:
     return "\n".join(comparison["notes"])
+
+
+def __getattr__(name: str) -> None:
+    """Let other modules import names that no sweep calls."""
+    if name.startswith("__"):
+        raise AttributeError(name)
