@@ -257,8 +257,8 @@ def text_digest(text: str) -> str:
 
 
 def file_digests(directory: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file of a directory by name."""
-    return {file.name: file_digest(file) for file in sorted(directory.iterdir())}
+    """Return the SHA-256 of each file of a directory by name, see ``entries``."""
+    return {file.name: file_digest(file) for file in sorted(entries(directory))}
 
 
 def changed_file(directory: Path, digests: Mapping[str, str | Sequence[str]]) -> str | None:

@@ -1,7 +1,8 @@
 """Read tables of types: Parquet files, and data sets of the `datasets` library (disk and hub)."""
 
+import contextlib
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,8 @@ def read_parquet(file: Path) -> dict[str, list]:
     """Read the columns of a Parquet file. Raises UserError if it cannot be read."""
     import pyarrow.parquet
 
-    try:
+    with _explained(file):
         return arrow_columns(pyarrow.parquet.read_table(file))
-    except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{file}: not a readable Parquet file: {reason_of(error)}") from error
 
 
 def parquet_features(file: Path) -> Features:
@@ -26,12 +25,19 @@ def parquet_features(file: Path) -> Features:
     import datasets
     import pyarrow.parquet
 
-    try:
+    with _explained(file):
         schema = pyarrow.parquet.read_schema(file)
-    except (pyarrow.ArrowException, OSError) as error:
+        declared = b"huggingface" in (schema.metadata or {})
+        return datasets.Features.from_arrow_schema(schema) if declared else {}
+
+
+@contextlib.contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    """Turn an exception of a library, of whatever kind, into a UserError that names the file."""
+    try:
+        yield
+    except Exception as error:
         raise UserError(f"{file}: not a readable Parquet file: {reason_of(error)}") from error
-    declared = b"huggingface" in (schema.metadata or {})
-    return datasets.Features.from_arrow_schema(schema) if declared else {}
 
 
 def arrow_columns(table: Any) -> dict[str, list]:
