@@ -20,6 +20,8 @@ Attend = Callable[..., Tensor]
 class Adapter(nn.Module):
     """Hooks that change nothing; a subclass overrides the hooks it uses.
 
+    ``in_transformers``: it also works in an encoder of `transformers`, which calls only ``term``.
+
     Each hook gets the number of the layer, from 1. A layer that computes only the first tokens has
     M = B rows, one per sequence. Any other layer has M = N.
 
@@ -31,6 +33,8 @@ class Adapter(nn.Module):
         ValueError: a number is not a layer, or is given twice.
     """
 
+    in_transformers = False
+
     def __init__(self, num_layers: int, layers: list[int] | None) -> None:
         super().__init__()
         numbers = range(1, num_layers + 1)
@@ -38,6 +42,16 @@ class Adapter(nn.Module):
         if not self.layers or len({*self.layers} & {*numbers}) < len(self.layers):
             message = f"layers must be different numbers from 1 to {num_layers}, not {layers}"
             raise ValueError(message)
+
+    def term(self, layer: int, name: str, rows: Tensor) -> Tensor | None:
+        """Return a term for the output of a linear map, or None.
+
+        Args:
+            layer: number of the layer.
+            name: the map's name in the encoder's ``linear_maps``.
+            rows: its input [M, i]; in an encoder of `transformers` [B, T, i].
+        """
+        return None
 
     def after_attention(self, layer: int, rows: Tensor) -> Tensor:
         """Change the output of attention [M, d], before the residual sum."""

@@ -1,5 +1,5 @@
 # Tested by tests/inference/export/test_write_export.py
-"""Write a task as a model for transformers, sentence-transformers or ONNX.
+"""Write a task as a model for transformers, sentence-transformers, peft or ONNX.
 
 Or write its ternary encoder. The export is loaded and compared with the run before DIR appears
 (docs/export.md).
@@ -9,7 +9,7 @@ import argparse
 
 from multitask.commands import arguments as shared
 
-FORMATS = ("transformers", "sentence-transformers", "onnx", "ternary")
+FORMATS = ("transformers", "sentence-transformers", "peft", "onnx", "ternary")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

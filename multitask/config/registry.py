@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ADAPTERS = {
     "pal": "pals.pal:ProjectedAttention",
     "low_rank": "pals.low_rank:LowRank",
+    "lora": "pals.lora:LoRA",
     "houlsby": "pals.houlsby:Houlsby",
 }
 
@@ -136,7 +137,7 @@ OTHERS: dict[str, Mapping[str, Any]] = {
 
 # constructor arguments that the program supplies; all others are options in YAML
 SUPPLIED: dict[str, list[str]] = {
-    "adapter": ["dim", "num_layers"],
+    "adapter": ["dim", "num_layers", "maps"],
     "pooling": ["dim", "num_layers"],
     "projection": ["dim", "pooler_weights", "encoder_dim"],
     "head": "dim num_labels class_counts low high word_embedding norm_eps mlm_weights encoder "

@@ -77,10 +77,7 @@ def assemble(
         tasks[name] = _head_on_shared_pooling(config, name, modules[name], modules[owner])
     # built after the heads, so that heads have the same initial weights without adapters
     adapted = [name for name in tasks if config.tasks[name].adapter and name not in pools]
-    if adapted and not isinstance(encoder, BertEncoder):
-        message = "adapters need the layers of our own encoder; this one runs in `transformers`"
-        raise config.error(("tasks", adapted[0], "adapter"), message)
-    adapters = {name: _build(config, name, "adapter", _sizes(encoder)) for name in adapted}
+    adapters = {name: _adapter(config, name, encoder) for name in adapted}
     training = [name for name, task in config.tasks.items() if not task.only_scored]
     return MultiTaskModel(
         encoder,
@@ -91,6 +88,22 @@ def assemble(
         uncertain=training if config.training.loss_weighting == "uncertainty" else (),
         autocast=autocast,
     )
+
+
+def _adapter(config: Config, task: str, encoder: Encoder) -> Any:
+    """Build a task's adapter. Raises UserError if the encoder's layers cannot have it."""
+    context = {**_sizes(encoder), "maps": encoder.linear_maps()}
+    adapter, path = _build(config, task, "adapter", context), ("tasks", task, "adapter")
+    if isinstance(encoder, BertEncoder):
+        return adapter
+    if not adapter.in_transformers:
+        message = "needs the layers of our own encoder; this one runs in `transformers`, for which"
+        raise config.error(path, f"{config.tasks[task].adapter.name} {message} there is `lora`")
+    if config.encoder.gradient_checkpointing:
+        message = "in an encoder of `transformers` an adapter cannot be computed again in the "
+        message += "backward pass: leave out `encoder.gradient_checkpointing`"
+        raise config.error(path, message)
+    return adapter
 
 
 def _task_module(

@@ -34,7 +34,7 @@ def test_hidden_states_and_gradients_equal_the_formulas(name, tokens, layers):
     given, mask = embedded()
     given.requires_grad_()
     result = bert.encode(given, mask, range(LAYERS + 1), tokens, adapter)
-    weights = torch.randn(
+    factors = torch.randn(
         LAYERS + 1, *given.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(4)
     )
     total, expected_total = 0, 0
@@ -44,15 +44,17 @@ def test_hidden_states_and_gradients_equal_the_formulas(name, tokens, layers):
         for part in (bert, adapter)
     )
     inputs = [row.detach().clone().requires_grad_() for row in sentences(given, mask)]
-    formulas, acts_in = adapter_case(name).FORMULAS, layers or range(1, LAYERS + 1)
+    case, acts_in = adapter_case(name), layers or range(1, LAYERS + 1)
+    change = getattr(case, "weights", lambda bert, state, acts_in: bert)
+    weights = change(encoder_state, adapter_state, acts_in)
     for row, sentence in enumerate(inputs):
-        states = naive(encoder_state, adapter_state, sentence, formulas, acts_in)
+        states = naive(weights, adapter_state, sentence, case.FORMULAS, acts_in)
         for layer, state in enumerate(states):
             count = 1 if tokens == "first" else len(sentence)
             torch.testing.assert_close(
                 result[layer][row, :count], state[:count], rtol=1e-10, atol=1e-10
             )
-            weight = weights[layer, row, :count]
+            weight = factors[layer, row, :count]
             total = total + (weight * result[layer][row, :count]).sum()
             expected_total = expected_total + (weight * state[:count]).sum()
     total.backward()
@@ -209,7 +211,7 @@ def test_all_of_it_learns_within_two_steps(name):
 @pytest.mark.parametrize("layers", [None, [2], [1, 3]], ids=str)
 def test_parameters_follow_the_formula_and_are_saved_once(name, layers, tmp_path):
     made, case = fresh(name, layers=layers), adapter_case(name)
-    expected = case.parameters(D, len(layers or range(LAYERS)), case.OPTIONS["size"])
+    expected = case.parameters(D, len(layers or range(LAYERS)))
     assert sum(parameter.numel() for parameter in made.parameters()) == expected
     save_file(made.state_dict(), tmp_path / "adapter.safetensors")
     saved = load_file(tmp_path / "adapter.safetensors")
@@ -244,9 +246,15 @@ def test_only_the_chosen_layers_have_one(name):
         ("houlsby", {"layers": 2}, "layers must be a list of whole numbers or null, not 2"),
         ("low_rank", {"size": 0}, "size must be at least 1, not 0"),
         ("low_rank", {"heads": 6}, "has no option 'heads'"),
+        ("lora", {"r": 0}, "r and alpha must be above 0, not 0"),
+        ("lora", {"alpha": -1.0}, "r and alpha must be above 0, not 8 and -1"),
+        ("lora", {"dropout": 1.0}, r"dropout must be in \[0, 1\), not 1.0"),
+        ("lora", {"targets": ["q"]}, "no linear map of a layer is 'q': name query, key, value,"),
+        ("lora", {"targets": []}, "targets is empty: name query,"),
     ],
 )
 def test_options_that_do_not_fit_say_so(name, options, message):
     with pytest.raises(UserError, match=message) as caught:
-        build("adapter", name, options, {"dim": D, "num_layers": LAYERS})
+        maps = encoder().linear_maps()
+        build("adapter", name, options, {"dim": D, "num_layers": LAYERS, "maps": maps})
     assert "\n" not in str(caught.value)

@@ -60,8 +60,10 @@ def adapter_case(name: str) -> ModuleType:
         FORMULAS: what attention adds, what the feed-forward part adds, the term added to both; each
             a function of (adapter's state, layer, hidden states of a sentence).
         STARTS_AS_THE_ENCODER: False if it changes the output a little before the first step.
-        parameters(d, layers, size): their number.
+        parameters(d, layers): their number.
         learns_at_once(key): True if a parameter has a gradient in the first step.
+    And it may have:
+        weights(bert, state, acts_in): the encoder's state dict as the adapter changes it.
     """
     return _case(f"adapter {name!r}", f"tests/pals/cases/{name}.py")
 

@@ -40,8 +40,8 @@ def encoder(dropout=0.0):
 
 
 def fresh(name, seed=2, **options):
+    context = {"dim": D, "num_layers": LAYERS, "maps": encoder().linear_maps()}
     torch.manual_seed(seed)
-    context = {"dim": D, "num_layers": LAYERS}
     return (
         build("adapter", name, {**adapter_case(name).OPTIONS, **options}, context).double().eval()
     )

@@ -10,7 +10,7 @@ from torch import Tensor
 from multitask.data.collate import collate
 from multitask.data.tokenize import tokenize
 from multitask.models.encoders import BertEncoder, Encoder
-from multitask.models.encoders.bert import SelfAttention
+from multitask.models.encoders.bert import QKV, SelfAttention, with_terms
 from multitask.models.encoders.operators import relative_scores, softmax
 from multitask.reporting.figures.maps import ClsAttention
 from multitask.tasks.rows import Rows
@@ -32,7 +32,7 @@ def attention_weights(
     Args:
         encoder: in evaluation mode.
         input_ids, token_type_ids, mask: int64 [B, T] each.
-        adapter: the task's adapter in our own encoder, in evaluation mode.
+        adapter: the task's adapter, in evaluation mode.
 
     Returns:
         L tensors [B, h, T, T]: the weight of query i (third axis) on key j (fourth). The weights
@@ -51,13 +51,17 @@ def attention_weights(
         width = mask.shape[1]
         relative = encoder.relative
         bias = None if relative is None else relative_scores(relative(width), width, single=False)
-        return [layer_attention(part, states[n], mask, bias) for n, part in enumerate(parts)]
+        return [
+            layer_attention(part, states[n - 1], mask, bias, adapter, n)
+            for n, part in enumerate(parts, 1)
+        ]
     model = encoder.model
     types = {"token_type_ids": token_type_ids} if encoder.takes_token_types else {}
     usual = model.get_correct_attn_implementation(None)  # the default: we never choose another
     model.set_attn_implementation("eager")
     try:
-        output = model(input_ids, attention_mask=mask, output_attentions=True, **types)
+        with encoder.adapted(adapter):
+            output = model(input_ids, attention_mask=mask, output_attentions=True, **types)
     finally:
         model.set_attn_implementation(usual)
     if not output.attentions:
@@ -66,13 +70,19 @@ def attention_weights(
 
 
 def layer_attention(
-    attention: SelfAttention, hidden: Tensor, mask: Tensor, bias: Tensor | None = None
+    attention: SelfAttention,
+    hidden: Tensor,
+    mask: Tensor,
+    bias: Tensor | None = None,
+    adapter: Any = None,
+    number: int = 0,
 ) -> Tensor:
     """Compute a layer's weights [B, h, T, T] from its input [B, T, d] and the mask [B, T].
 
-    ``bias`` [h, T, T] is added to the scores.
+    ``bias`` [h, T, T] is added to the scores. The adapter's ``term`` is told the ``number``.
     """
-    query, key, _ = attention.qkv(hidden).chunk(3, dim=-1)
+    qkv = with_terms(attention.qkv(hidden), hidden, adapter, number, QKV)
+    query, key, _ = qkv.chunk(3, dim=-1)
     query, key = (x.unflatten(2, (attention.heads, -1)).transpose(1, 2) for x in (query, key))
     scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
     scores = scores if bias is None else scores + bias

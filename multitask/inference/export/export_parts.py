@@ -16,11 +16,12 @@ from multitask.data.inputs.base import Texts, input_of, together
 from multitask.data.tokenize import Tokens, pair_of, tokenize
 from multitask.inference.scoring import Scorer
 from multitask.models.encoders import BertEncoder, Encoder
-from multitask.models.encoders.bert_weights import to_transformers
+from multitask.models.encoders.bert_weights import module_names, to_transformers
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
+from pals.lora import LoRA
 
 SHOWN = 20  # classes that a card names
 TOLERANCE = 1e-4  # absolute, or relative for numbers above 1
@@ -32,6 +33,7 @@ class Parts:
     """The parts of a run that turn token ids into the scores of one task.
 
     Attributes:
+        encoder, adapter: of the task; the terms of ``LoRA`` are merged into a copy of the encoder.
         config: the run's config.
         task: the task's name.
         model: the model with the weights that serve the task, in evaluation mode, on the CPU.
@@ -58,6 +60,8 @@ class Parts:
         self.base = model.owners_of(task)[-1]
         self.encoder: Encoder = model.encoder
         self.adapter: Any = model.adapter(task)
+        if isinstance(self.adapter, LoRA) and self.config.encoder.bitlinear is None:
+            self.encoder, self.adapter = self.adapter.merged(self.encoder), None
         self.head: Any = model.head(task)
         self.pooler: Any = model.module(task).scoring_pooler
         projection: Any = model.tasks[self.base].scoring_projection
@@ -134,6 +138,13 @@ def plain_encoder(encoder: Encoder) -> Any:
     model = AutoModel.from_config(encoder.config, add_pooling_layer=False, dtype=torch.float32)
     model.load_state_dict(to_transformers(encoder.state_dict(), encoder.config.model_type))
     return model.eval()
+
+
+def module_of(encoder: Encoder, number: int, name: str) -> str:
+    """Return the module in ``plain_encoder`` of a linear map: the layer's number and its name."""
+    if isinstance(encoder, BertEncoder):
+        return module_names(encoder.config.model_type)[name].format(number - 1)
+    return f"{encoder.layout.layers}.{number - 1}.{name}"
 
 
 def padded(tokenizer: Any, rows: Sequence[Texts], tensors: str) -> Any:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from multitask.inference.export.export_parts import Parts
-from multitask.inference.export.hugging_face import check_classifier, check_poolable
+from multitask.inference.export.hugging_face import check_classifier, check_peft, check_poolable
 from multitask.inference.export.onnx import check_graph
 from multitask.models.encoders import BertEncoder
 from multitask.utils.errors import UserError
@@ -25,6 +25,7 @@ CHECKS = {
     "transformers": check_classifier,
     "transformers --encoder-only": lambda parts: parts.check_encoder("transformers"),
     "sentence-transformers": check_poolable,
+    "peft": check_peft,
     "onnx": check_graph,
     "ternary": check_ternary,
 }

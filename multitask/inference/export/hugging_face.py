@@ -13,6 +13,7 @@ from multitask.inference.export.export_parts import (
     Parts,
     largest_difference,
     lowest_cosine,
+    module_of,
     padded,
     plain_encoder,
     saved_tokenizer,
@@ -21,10 +22,12 @@ from multitask.models.encoders.hf_layout import layout_of
 from multitask.models.projections import Linear, MlpBatchNorm, Tanh
 from multitask.utils.errors import UserError
 from multitask.utils.optional import optional
+from pals.lora import LoRA, term_key
 
 INSTEAD = "export it with --format onnx, or the encoder alone with --encoder-only"
 POOLINGS = ("cls", "mean", "max")  # of sentence-transformers
 LOWEST_COSINE = 0.99999
+BASE = "base"
 
 
 def export_encoder(parts: Parts, directory: Path) -> None:
@@ -119,11 +122,17 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
     from transformers import AutoModel, AutoModelForSequenceClassification
 
     name = str(directory)
-    tokenizer = saved_tokenizer(directory)
     config = parts.encoder.config.__class__.from_pretrained(name)
     classifies = "SequenceClassification" in (config.architectures or [""])[0]
     loader = AutoModelForSequenceClassification if classifies else AutoModel
     model = loader.from_pretrained(name, use_safetensors=True).eval()
+    return compare_model(parts, model, saved_tokenizer(directory), texts, classifies=classifies)
+
+
+def compare_model(
+    parts: Parts, model: Any, tokenizer: Any, texts: list[tuple[str, ...]], *, classifies: bool
+) -> float:
+    """Return the largest difference of a loaded model to the run, see ``check_transformers``."""
     rows = texts if classifies else [text[:1] for text in texts]
     exported: list[Tensor] = []
     for start in range(0, len(rows), BATCH):
@@ -143,8 +152,9 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
         for number in range(len(tokens)):
             ids, types = (torch.from_numpy(e[None]).long() for e in tokens.sequence(number))
             mask = torch.ones_like(ids)
-            embedded = parts.encoder.embed(ids, types, mask)
-            expected.append(parts.encoder.encode(embedded, mask, (last,))[last][0])
+            encoder, adapter = parts.model.encoder, parts.model.adapter(parts.task)
+            embedded = encoder.embed(ids, types, mask)
+            expected.append(encoder.encode(embedded, mask, (last,), "all", adapter)[last][0])
     difference = max(
         largest_difference(ours.numpy(), wanted.numpy())
         for ours, wanted in zip(exported, expected, strict=True)
@@ -152,6 +162,56 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
     if not difference <= TOLERANCE:
         raise UserError(f"{parts.task}: transformers gives other numbers (by {difference:.2g})")
     return difference
+
+
+def check_peft(parts: Parts) -> LoRA:
+    """Return the task's LoRA. Raises UserError if it has none, or its maps are ternary."""
+    adapter = parts.model.adapter(parts.task)
+    if not isinstance(adapter, LoRA):
+        message = "peft has a task's LoRA, and this task has none: take another format"
+        raise UserError(f"tasks.{parts.base}.adapter: {message}")
+    parts.check_encoder("peft")
+    return adapter
+
+
+def export_peft(parts: Parts, directory: Path) -> None:
+    """Write the task's LoRA, the encoder below it in ``base``, and the tokenizer: `PeftModel`."""
+    adapter = check_peft(parts)
+    library = optional("peft", "peft is not installed", "peft")
+    encoder = parts.model.encoder
+    names = {
+        (number, name): module_of(encoder, number, name)
+        for number, targets in adapter.targets.items()
+        for name in targets
+    }
+    base = plain_encoder(encoder)
+    base.save_pretrained(directory / BASE, safe_serialization=True)
+    settings = library.LoraConfig(
+        r=adapter.r,
+        lora_alpha=adapter.alpha,
+        lora_dropout=adapter.dropout.p,
+        target_modules=sorted(names.values()),
+        task_type="FEATURE_EXTRACTION",
+    )
+    made = library.get_peft_model(base, settings)
+    for key, module in names.items():
+        layer, term = made.base_model.model.get_submodule(module), adapter.terms[term_key(*key)]
+        layer.lora_A["default"].load_state_dict(term.down.state_dict())
+        layer.lora_B["default"].load_state_dict(term.up.state_dict())
+    made.peft_config["default"].base_model_name_or_path = BASE
+    made.save_pretrained(directory, safe_serialization=True)
+    (directory / "README.md").unlink(missing_ok=True)  # ours says more
+    parts.task_tokenizer().save_pretrained(directory)
+
+
+@torch.no_grad()
+def load_peft(directory: Path) -> Any:
+    """Load an export of ``export_peft`` as its users do."""
+    from peft import PeftModel
+    from transformers import AutoModel
+
+    base = AutoModel.from_pretrained(str(directory / BASE), use_safetensors=True)
+    return PeftModel.from_pretrained(base, str(directory)).eval()
 
 
 def export_sentences(parts: Parts, directory: Path) -> None:

@@ -170,17 +170,20 @@ class PlainTask(nn.Module):
         """Compute the hidden states [B, T, d] up to the pooler's highest layer, pads included."""
         encoder: Any = self.encoder
         packing = Padded(mask)
-        if encoder.embeddings.token_type.num_embeddings == 1:
+        token_type = encoder.embeddings.token_type
+        if token_type is not None and token_type.num_embeddings == 1:
             types = torch.zeros_like(types)
         positions = packing.positions
         if first := encoder.embeddings.first_position:
             positions = roberta_positions(ids, mask, first).flatten()
         hidden = encoder.embeddings(ids.flatten(), positions, types.flatten())
+        bias = None if encoder.relative is None else encoder.relative(mask.shape[1])
         states = {0: packing.pad(hidden)}
         for number in range(1, max(self.pooler.layers) + 1):
             adapter = self.adapter
             of_layer = adapter if adapter is not None and number in adapter.layers else None
-            hidden = encoder.layers[number - 1](hidden, packing, False, of_layer, number)
+            layer = encoder.layers[number - 1]
+            hidden = layer(hidden, packing, False, of_layer, number, bias=bias)
             states[number] = packing.pad(hidden)
         return states
 
@@ -192,7 +195,7 @@ class Padded:
     """
 
     def __init__(self, mask: Tensor) -> None:
-        self.shape = mask.shape
+        self.shape, self.max_seqlen = mask.shape, mask.shape[1]
         self.mask = (mask != 0)[:, None, None, :]
         # a pad has the position of the token before it
         self.positions = ((mask != 0).long().cumsum(1) - 1).clamp(min=0).flatten()

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from multitask.inference.export import hugging_face, onnx
-from multitask.inference.export.export_parts import Parts, padded
+from multitask.inference.export.export_parts import Parts, padded, saved_tokenizer
 from multitask.inference.export.formats import check_ternary
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.reporting.model_card import Exported, card
@@ -23,6 +23,7 @@ CHECKED, MEASURED = 64, 1000  # rows, evenly spread over dev
 PACKAGES = {  # the packages that write and read each format
     "transformers": ("torch", "transformers"),
     "sentence-transformers": ("torch", "transformers", "sentence-transformers"),
+    "peft": ("torch", "transformers", "peft"),
     "onnx": ("torch", "onnx", "onnxscript", "onnxruntime"),
     "ternary": ("torch", "safetensors"),
 }
@@ -75,7 +76,7 @@ def write_export(
         parts: the task.
         run_dir: the run, for the card.
         directory: the target, which does not exist or is empty.
-        form: `transformers`, `sentence-transformers`, `onnx` or `ternary`.
+        form: `transformers`, `sentence-transformers`, `peft`, `onnx` or `ternary`.
         rows: dev rows to check and measure on.
         encoder_only: transformers: the encoder without the task's head.
         with_int8: onnx: also a quantised file.
@@ -90,6 +91,7 @@ def write_export(
     make: dict[str, Callable[..., Exported]] = {
         "transformers": partial(_transformers, encoder_only=encoder_only),
         "sentence-transformers": _sentences,
+        "peft": _peft,
         "onnx": partial(_onnx, with_int8=with_int8),
         "ternary": _ternary,
     }
@@ -164,6 +166,26 @@ def _sentences(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> E
     pipeline = "sentence-similarity"
     library = "sentence-transformers"
     return Exported(parts.task, library, pipeline, what, "\n".join(usage), [note])
+
+
+def _peft(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exported:
+    hugging_face.export_peft(parts, scratch)
+    texts = rows.checked(parts.max_length)
+    model, tokenizer = hugging_face.load_peft(scratch), saved_tokenizer(scratch)
+    most = hugging_face.compare_model(parts, model, tokenizer, texts, classifies=False)
+    usage = [
+        "from peft import PeftModel",
+        "from transformers import AutoModel, AutoTokenizer",
+        "",
+        f'tokenizer = AutoTokenizer.from_pretrained("{directory}")',
+        f'base = AutoModel.from_pretrained("{directory / hugging_face.BASE}")',
+        f'model = PeftModel.from_pretrained(base, "{directory}")',
+        "ready = tokenizer('A man is running.', truncation=True, return_tensors='pt')",
+        "model(**ready).last_hidden_state",
+    ]
+    what = f"The task's LoRA; `{hugging_face.BASE}` has the encoder below it, without a head."
+    note = f"loaded by peft, {len(texts)} texts: last_hidden_state differs by {most:.1e} at most"
+    return Exported(parts.task, "peft", "feature-extraction", what, "\n".join(usage), [note])
 
 
 def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8: bool) -> Exported:

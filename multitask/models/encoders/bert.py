@@ -7,7 +7,7 @@ bias by relative position to RoBERTa's attention, and has no token types.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -93,6 +93,23 @@ def roberta_positions(ids: Tensor, mask: Tensor, first: int) -> Tensor:
     return torch.where(counted, counted.cumsum(1) + first - 1, first - 1)
 
 
+QUERY, KEY, VALUE = QKV = ("query", "key", "value")
+
+
+def with_terms(
+    mapped: Tensor, rows: Tensor, adapter: Any, number: int, names: Sequence[str]
+) -> Tensor:
+    """Add an adapter's terms to the output of linear maps: [M, i] and [M, o] -> [M, o].
+
+    ``names`` are the maps', one after another in the output; ``number`` is the layer's.
+    """
+    terms = [adapter.term(number, name, rows) for name in names] if adapter is not None else []
+    if all(term is None for term in terms):
+        return mapped
+    parts = zip(mapped.chunk(len(names), dim=-1), terms, strict=True)
+    return torch.cat([part if term is None else part + term for part, term in parts], dim=-1)
+
+
 class FusedLinear(Linear):
     """Query, key and value in one matrix product."""
 
@@ -120,19 +137,24 @@ class SelfAttention(nn.Module):
         first_only: bool = False,
         operators: Operators = TORCH,
         bias: Tensor | None = None,
+        adapter: Any = None,
+        number: int = 0,
     ) -> Tensor:
         """[N, d] -> [N, d]; with ``first_only`` -> [B, d], for the queries of the first tokens.
 
-        ``bias`` is that of ``RelativeBias``.
+        ``bias`` is that of ``RelativeBias``. The adapter's ``term`` is told the layer's ``number``.
         """
         rate = self.dropout.current_rate
-        if not first_only:
-            mixed = operators.attend(self.qkv(hidden), packing, self.heads, rate, bias=bias)
-            return self.output(mixed)
-        dim = hidden.shape[1]
-        query = self.qkv(hidden.index_select(0, packing.first), slice(dim))
-        key_value = self.qkv(hidden, slice(dim, None))
-        return self.output(attention(key_value, packing, self.heads, rate, query=query, bias=bias))
+        if first_only:
+            dim, first = hidden.shape[1], hidden.index_select(0, packing.first)
+            query = with_terms(self.qkv(first, slice(dim)), first, adapter, number, [QUERY])
+            key_value = self.qkv(hidden, slice(dim, None))
+            key_value = with_terms(key_value, hidden, adapter, number, [KEY, VALUE])
+            mixed = attention(key_value, packing, self.heads, rate, query=query, bias=bias)
+        else:
+            qkv = with_terms(self.qkv(hidden), hidden, adapter, number, QKV)
+            mixed = operators.attend(qkv, packing, self.heads, rate, bias=bias)
+        return with_terms(self.output(mixed), mixed, adapter, number, ["attention.output"])
 
 
 class FeedForward(nn.Module):
@@ -143,9 +165,11 @@ class FeedForward(nn.Module):
         self.up = Linear(dim, inner)
         self.down = Linear(inner, dim)
 
-    def forward(self, hidden: Tensor) -> Tensor:
-        """[N, d] -> [N, d]."""
-        return self.down(gelu(self.up(hidden)))
+    def forward(self, hidden: Tensor, adapter: Any = None, number: int = 0) -> Tensor:
+        """[N, d] -> [N, d]. The adapter's ``term`` is told the layer's ``number``."""
+        inner = with_terms(self.up(hidden), hidden, adapter, number, ["feed_forward.up"])
+        inner = gelu(inner)
+        return with_terms(self.down(inner), inner, adapter, number, ["feed_forward.down"])
 
 
 class Layer(nn.Module):
@@ -181,17 +205,25 @@ class Layer(nn.Module):
         residual = hidden if first is None else hidden.index_select(0, first)
         # an adapter's input already has the dropout
         rate = self.dropout.current_rate if adapter is None else 0.0
-        added = self.attention(hidden, packing, first_only, operators, bias=bias)
+        adapted = (adapter, number)
+        added = self.attention(hidden, packing, first_only, operators, bias, *adapted)
         if adapter is not None:
             added = adapter.after_attention(number, self.dropout(added))
         attended = operators.add_norm(added, residual, self.attention_norm, rate)
-        added = self.feed_forward(attended)
+        added = self.feed_forward(attended, *adapted)
         if adapter is not None:
             added = adapter.after_feed_forward(number, self.dropout(added))
             attend = partial(attention, packing=packing)
             beside = adapter.beside(number, hidden, first, attend)
             added = added if beside is None else added + beside
         return operators.add_norm(added, attended, self.output_norm, rate)
+
+
+    def linear_maps(self) -> dict[str, Tensor]:
+        """Return the weights of ``BertEncoder.linear_maps``."""
+        inner = ("attention.output", "feed_forward.up", "feed_forward.down")
+        weights = {name: self.get_submodule(name).weight for name in inner}
+        return dict(zip(QKV, self.attention.qkv.weight.chunk(3), strict=True)) | weights
 
 
 class BertEncoder(nn.Module):
@@ -258,6 +290,10 @@ class BertEncoder(nn.Module):
         if self.relative is not None:  # all layers share it
             parts[0] += self.relative.parameters()
         return parts
+
+    def linear_maps(self) -> list[dict[str, Tensor]]:
+        """Return the weights [o, i] of each layer's linear maps by the names that ``term`` has."""
+        return [layer.linear_maps() for layer in self.layers]
 
     @property
     def word_embedding(self) -> nn.Embedding:

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from multitask.models.encoders.architecture import load_architecture
-from multitask.models.encoders.bert import BertEncoder
+from multitask.models.encoders.bert import QKV, BertEncoder
 from multitask.models.encoders.hf_layout import LAYOUTS, layout_of
 from multitask.models.weights import read_tensors, without_memory
 
@@ -29,7 +29,7 @@ NAMES = {
     "layers.{}.feed_forward.down": "encoder.layer.{}.output.dense",
     "layers.{}.output_norm": "encoder.layer.{}.output.LayerNorm",
 }
-QKV = "layers.{}.attention.qkv"
+FUSED = "layers.{}.attention.qkv"
 SPLIT_QKV = [f"encoder.layer.{{}}.attention.self.{part}" for part in ("query", "key", "value")]
 # the names that MPNet has in their place
 MPNET_NAMES = NAMES | {
@@ -38,6 +38,20 @@ MPNET_NAMES = NAMES | {
     "relative.buckets": "encoder.relative_attention_bias",
 }
 MPNET_QKV = [f"encoder.layer.{{}}.attention.attn.{part}" for part in ("q", "k", "v")]
+
+
+# the names of ``BertEncoder.linear_maps`` that are names of modules
+INNER = ("attention.output", "feed_forward.up", "feed_forward.down")
+
+
+def module_names(model_type: str) -> dict[str, str]:
+    """Return the module in `transformers` for each name of ``BertEncoder.linear_maps``; its `{}` is
+    the layer's number from 0.
+    """
+    mpnet = model_type == "mpnet"
+    names, qkv = (MPNET_NAMES, MPNET_QKV) if mpnet else (NAMES, SPLIT_QKV)
+    found = {name: names["layers.{}." + name] for name in INNER}
+    return dict(zip(QKV, qkv, strict=True)) | found
 
 
 def unsupported(config: Any) -> str | None:
@@ -131,7 +145,7 @@ def to_transformers(state: Mapping[str, Tensor], model_type: str = "bert") -> di
         match = re.match(r"layers\.(\d+)\.", stem)
         layer = match[1] if match else ""
         stem = stem.replace(f"layers.{layer}.", "layers.{}.")
-        if stem == QKV:
+        if stem == FUSED:
             for part, matrix in zip(parts, tensor.chunk(3), strict=True):
                 renamed[f"{part.format(layer)}.{kind}"] = matrix.contiguous()
         else:

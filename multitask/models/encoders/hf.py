@@ -1,7 +1,9 @@
 """An encoder of `transformers`, in two stages: every row of ``hf_layout.LAYOUTS``."""
 
+import contextlib
 import inspect
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,34 @@ class HFEncoder(nn.Module):
         inside = {id(parameter) for layer in layers for parameter in layer}
         return [[p for p in model.parameters() if id(p) not in inside], *layers]
 
+    def linear_maps(self) -> list[dict[str, Tensor]]:
+        """Return the weights [o, i] of each layer's linear maps, by their names in the layer.
+
+        Of an ALBERT, these are the groups of layers that share weights.
+        """
+        layers = self.model.get_submodule(self.layout.layers)
+        return [
+            {name: m.weight for name, m in layer.named_modules() if isinstance(m, nn.Linear)}
+            for layer in layers
+        ]
+
+    @contextlib.contextmanager
+    def adapted(self, adapter: Any) -> Iterator[None]:
+        """Add the ``term`` of an adapter, if any, to the output of each linear map in the block."""
+
+        def add(number: int, name: str, module: Any, rows: tuple[Tensor], mapped: Tensor) -> Tensor:
+            term = adapter.term(number, name, rows[0])
+            return mapped if term is None else mapped + term
+
+        layers = self.model.get_submodule(self.layout.layers) if adapter is not None else ()
+        with contextlib.ExitStack() as hooks:
+            for number, layer in enumerate(layers, 1):
+                for name, module in layer.named_modules():
+                    if isinstance(module, nn.Linear):
+                        hook = module.register_forward_hook(partial(add, number, name))
+                        hooks.callback(hook.remove)
+            yield
+
     @property
     def word_embedding(self) -> nn.Embedding:
         """The word embedding [V, e], which a masked-LM head shares."""
@@ -104,7 +134,7 @@ class HFEncoder(nn.Module):
         mask: Tensor,
         layers: Collection[int],
         tokens: str = "all",
-        adapter: None = None,
+        adapter: Any = None,
         packing: Packing | None = None,
     ) -> dict[int, Tensor]:
         """Compute the requested hidden states of embedded input.
@@ -116,18 +146,20 @@ class HFEncoder(nn.Module):
             mask: [B, T], 1 for tokens and 0 for pads.
             layers: numbers of the hidden states, 0 (embeddings) to L.
             tokens: "all", or "first" for only the [CLS] vectors.
-            adapter, packing: always None; only our own encoder has them.
+            adapter: the task's adapter, of a kind that is ``in_transformers``, or None.
+            packing: always None; only our own encoder has one.
 
         Returns:
             {layer: [B, T, d]}, or [B, 1, d] for "first".
         """
         every = set(layers) != {self.num_layers}
-        output = self.model(
-            inputs_embeds=embeddings,
-            attention_mask=mask,
-            output_hidden_states=every,
-            return_dict=True,
-        )
+        with self.adapted(adapter):
+            output = self.model(
+                inputs_embeds=embeddings,
+                attention_mask=mask,
+                output_hidden_states=every,
+                return_dict=True,
+            )
         last = {self.num_layers: output.last_hidden_state}
         states = last if output.hidden_states is None else dict(enumerate(output.hidden_states))
         states |= last

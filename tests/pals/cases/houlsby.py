@@ -11,7 +11,8 @@ FORMULAS = (
 STARTS_AS_THE_ENCODER = False  # nearly: its first weights are small, not 0
 
 
-def parameters(d, layers, size):
+def parameters(d, layers):
+    size = OPTIONS["size"]
     return 2 * layers * (2 * d * size + size + d)
 
 

@@ -7,7 +7,8 @@ FORMULAS = (same, same, lambda state, layer, h: bottleneck(state, f"bottlenecks.
 STARTS_AS_THE_ENCODER = True
 
 
-def parameters(d, layers, size):
+def parameters(d, layers):
+    size = OPTIONS["size"]
     return layers * (2 * d * size + size + d)
 
 

@@ -7,7 +7,8 @@ FORMULAS = (same, same, pal_term)
 STARTS_AS_THE_ENCODER = True
 
 
-def parameters(d, layers, size):
+def parameters(d, layers):
+    size = OPTIONS["size"]
     return 2 * d * size + size + d + 3 * layers * (size * size + size)
 
 
