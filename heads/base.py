@@ -3,6 +3,7 @@
 
 import inspect
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -38,6 +39,9 @@ class Head(nn.Module):
     mlp_only_train: bool = False
     # Sequences that are encoded at a time in training; None for all.
     chunk: int | None = None
+    # The loss is the sum over the first k numbers of each vector, for each k here; () for all
+    # numbers alone (Kusupati et al. 2022, equation 1).
+    matryoshka: tuple[int, ...] = ()
     # Share of the tokens that training masks, by words or by tokens; None if it masks none.
     mask_share: float | None = None
     whole_words: bool = False
@@ -61,7 +65,10 @@ class Head(nn.Module):
     def loss(self, pooled: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
         """Return the mean loss of a batch, a scalar, and ``scores``; 0 if no row has a label."""
         scores = self.scores(pooled, batch)
-        return self.criterion(scores, batch.labels) if len(scores) else scores.sum(), scores
+        if not len(scores):
+            return scores.sum(), scores
+        parts = [self.scores(pooled[:, :size], batch) for size in self.matryoshka] or [scores]
+        return torch.stack([self.criterion(part, batch.labels) for part in parts]).sum(), scores
 
     def criterion(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Scores and labels of labelled rows -> the mean loss, a scalar."""
@@ -97,7 +104,8 @@ class Head(nn.Module):
         """
         if len(labels.unique()) < 2:
             raise ValueError("all training labels are equal")
-        return float(self.criterion(self.trivial_scores(labels, num_labels), labels))
+        loss = float(self.criterion(self.trivial_scores(labels, num_labels), labels))
+        return loss * (len(self.matryoshka) or 1)
 
     def last_layer(self) -> tuple[Tensor, Tensor]:
         """Return weight and bias for ``classifier_scores``, if the head has a ``problem_type``."""
@@ -172,6 +180,17 @@ class NumberScores(Head):
     def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
         """Return the mean label for every row."""
         return labels.mean().expand(len(labels))
+
+
+def matryoshka_sizes(sizes: Sequence[int] | None, dim: int) -> tuple[int, ...]:
+    """Return the sizes of ``Head.matryoshka``, () for None.
+
+    Raises ValueError unless they are different numbers from 1 to ``dim``.
+    """
+    made = tuple(sizes or ())
+    if (sizes is not None and not made) or len({*made} & {*range(1, dim + 1)}) < len(made):
+        raise ValueError(f"matryoshka must be different numbers from 1 to {dim}, not {sizes}")
+    return made
 
 
 def class_frequencies(labels: Tensor, num_labels: int) -> Tensor:

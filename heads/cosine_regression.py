@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heads.base import NumberScores
+from heads.base import NumberScores, matryoshka_sizes
 
 
 class CosineRegressionHead(NumberScores):
@@ -14,10 +14,25 @@ class CosineRegressionHead(NumberScores):
         low, high: the label range.
         linear: apply one shared Linear(d, d) before the cosine ("a linear to adjust the weight
             before calculating the cos-sim"). Otherwise the head has no parameters.
+        matryoshka: sizes k: train the first k numbers of a vector for each k, so that a vector can
+            be cut to these sizes; null: all numbers together.
+
+    Raises:
+        ValueError: a size above d, or ``matryoshka`` with ``linear``, which mixes all numbers.
     """
 
-    def __init__(self, dim: int, low: float, high: float, linear: bool = False) -> None:
+    def __init__(
+        self,
+        dim: int,
+        low: float,
+        high: float,
+        linear: bool = False,
+        matryoshka: list[int] | None = None,
+    ) -> None:
         super().__init__()
+        self.matryoshka = matryoshka_sizes(matryoshka, dim)
+        if self.matryoshka and linear:
+            raise ValueError("matryoshka needs `linear: false`, as a linear layer mixes all numbers")
         self.low, self.high = low, high
         self.linear = nn.Linear(dim, dim) if linear else nn.Identity()
 

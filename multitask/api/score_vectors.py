@@ -27,6 +27,7 @@ def sts(
     stsb: Path | None = None,
     task: str | None = None,
     pooling: str | None = None,
+    dim: int | None = None,
     layers: bool = False,
     others: Sequence[Path] = (),
     output: Path | None = None,
@@ -40,6 +41,7 @@ def sts(
         stsb: a file to read as STS-B.
         task: the run's task whose weights, adapter and pooling count.
         pooling: a pooling without weights that replaces the task's.
+        dim: the first numbers of a vector that count; None for all.
         layers: also score every layer under each fixed pooling.
         others: layers.json of other encoders, whose curves are drawn too.
         output: the directory; default: scores, in the run or here.
@@ -52,13 +54,15 @@ def sts(
 
     if others and not layers:
         raise UserError("--with draws layers of other encoders: give --layers too")
+    if dim and layers:
+        raise UserError("--layers scores all numbers of a vector: leave --dim or --layers out")
     suites = read_suites(data, stsb)
     curves_of_others = sts_report.read_layers(others, suites)
 
     from multitask.inference.embeddings import open_vectors
     from multitask.inference.sts_scores import score_suites
 
-    vectors = open_vectors(run, task=task, pooling=pooling, overrides=overrides)
+    vectors = open_vectors(run, task=task, pooling=pooling, overrides=overrides).cut(dim)
     weights = vectors.weights()
     if weights in curves_of_others:
         message = f"--with: a file is of {weights!r}, which is scored now: leave it out"

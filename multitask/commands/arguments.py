@@ -87,6 +87,11 @@ def add_pooling(parser: argparse.ArgumentParser, more: str = "") -> None:
     parser.add_argument("--pooling", metavar="P", help=f"a pooling without weights{more}")
 
 
+def add_dim(parser: argparse.ArgumentParser) -> None:
+    """Add --dim."""
+    add_number(parser, "--dim", "the first N numbers of each vector (default: all); see `matryoshka`")
+
+
 def add_output(parser: argparse.ArgumentParser, metavar: str, text: str) -> None:
     """Add --output."""
     add_path(parser, "--output", metavar, text)

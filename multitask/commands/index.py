@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_number(parser, "--probes", "lists searched with --ivf (default 5)")
     shared.add_task(parser, "the run's task whose vectors count")
     shared.add_pooling(parser)
+    shared.add_dim(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace the index in DIR")
 
 
@@ -32,6 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.inference.embeddings import open_vectors
 
     vectors = open_vectors(arguments.run, task=arguments.task, pooling=arguments.pooling)
+    vectors = vectors.cut(arguments.dim)
     place = Path(arguments.run)
     ivf = None if lists is None else (lists, probes or min(5, lists))
     facts = build(
@@ -45,6 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
             pooling=arguments.pooling,
             max_length=vectors.max_length,
             fingerprint=vectors.fingerprint(),
+            dim=arguments.dim,
         ),
         ivf=ivf,
         overwrite=arguments.overwrite,

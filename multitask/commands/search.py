@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     vectors = open_vectors(
         source, task=origin.task, pooling=origin.pooling, max_length=origin.max_length
-    )
+    ).cut(origin.dim)
     check_origin(arguments.index, index.facts, vectors)
     scores, places = index.search(vectors.encode(arguments.queries), arguments.top)
     for query, row, nearest in zip(arguments.queries, scores, places, strict=True):

@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "the run's task whose weights, adapter and pooling count"
     shared.add_task(parser, f"{text} (default: the first that compares two sentences)")
     shared.add_pooling(parser, ": cls, mean, ... (default: the task's; mean for an encoder)")
+    shared.add_dim(parser)
     text = "also score every layer under each fixed pooling"
     parser.add_argument("--layers", action="store_true", help=text)
     text = "layers.json of other encoders: draw their curves too (with --layers)"

@@ -47,6 +47,7 @@ class Vectors:
         scorer: runs the model over texts.
         part: the task of the model that pools.
         run: the run, None for an encoder.
+        size: the first numbers of a vector that count; None for all.
     """
 
     source: str
@@ -56,6 +57,7 @@ class Vectors:
     scorer: Scorer
     part: str
     run: TrainedRun | None = None
+    size: int | None = None
 
     @property
     def dim(self) -> int:
@@ -66,7 +68,7 @@ class Vectors:
         """Encode texts: float32 [N, d] in order; a ``title`` shows a progress bar."""
         if self.run is not None and self.task is not None:
             self.run.encoder(self.task)  # another task's weights may be loaded now
-        return self.scorer.vectors(self.part, texts, self.max_length, title)
+        return self.scorer.vectors(self.part, texts, self.max_length, title)[:, : self.size]
 
     def layers(self, texts: Sequence[str], title: str = "") -> np.ndarray:
         """Encode texts at every layer under each fixed pooling; see ``layer_vectors``."""
@@ -78,6 +80,7 @@ class Vectors:
         tokenizer = json.loads(self.scorer.tokenizer.backend_tokenizer.to_str())
         tokenizer.pop("padding"), tokenizer.pop("truncation")  # they change with every call
         settings = [self.task, self.pooling, self.max_length, tokenizer]
+        settings += [self.size] if self.size else []
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         for name, tensor in self.scorer.model.state_dict().items():
             digest.update(f"{name} {tuple(tensor.shape)}".encode())
@@ -91,7 +94,17 @@ class Vectors:
 
     def describe(self) -> str:
         """Describe the vectors, such as ``runs/sts, task sts, mean pooling``."""
-        return f"{self.weights()}, {self.pooling} pooling"
+        cut = f", the first {self.size} numbers" if self.size else ""
+        return f"{self.weights()}, {self.pooling} pooling{cut}"
+
+    def cut(self, size: int | None) -> "Vectors":
+        """Return the vectors with the first ``size`` numbers alone. Raises UserError for too many.
+
+        Vectors that were trained with ``matryoshka`` keep most of their quality.
+        """
+        if size is not None and size > (most := self.dim):
+            raise UserError(f"--dim {size}: a vector of {self.source} has {most} numbers")
+        return replace(self, size=size)
 
     def facts(self) -> VectorFacts:
         """Return the keys of sts.json and search.json that describe the vectors and the command."""

@@ -57,6 +57,7 @@ class Origin:
         pooling: a pooling without parameters; None for that of the task.
         max_length: longest text in tokens.
         fingerprint: hash of the weights, the tokenizer and the pooling.
+        dim: the first numbers of a vector that count; None for all.
     """
 
     source: str
@@ -64,6 +65,7 @@ class Origin:
     pooling: str | None
     max_length: int
     fingerprint: str
+    dim: int | None = None
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
     origin = index.facts.origin
     vectors = run_vectors(
         run, str(run_dir), task=origin.task, pooling=origin.pooling, max_length=origin.max_length
-    )
+    ).cut(origin.dim)
     check_origin(index_dir, index.facts, vectors, instead="serve the run it was made with")
     return Served(run, tasks, index, vectors, inputs)
 

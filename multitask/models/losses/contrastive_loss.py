@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from heads.base import Head
+from heads.base import Head, matryoshka_sizes
 from multitask.utils import distributed
 
 BLOCK = 64  # rows of a dev set that are compared with each other
@@ -24,6 +24,7 @@ class ContrastiveHead(Head):
     its row has the same first text.
 
     Args:
+        dim: width d of a view.
         temperature: t.
         hard_negative_weight: added to the logit of a row's hard negative (`input: triplet`).
         mlp_only_train: use the projection only in training; scores and exported vectors are those
@@ -31,21 +32,26 @@ class ContrastiveHead(Head):
         chunk: texts that are encoded at a time, so that memory does not limit the batch: once for
             the loss and once more for the gradient (GradCache, Gao et al. 2021). null: all texts
             at once.
+        matryoshka: sizes k: train the first k numbers of a vector for each k, so that a vector can
+            be cut to these sizes; null: all numbers together.
 
     Raises:
-        ValueError: a temperature or chunk that is not positive.
+        ValueError: a temperature or chunk that is not positive, a size above the vectors'.
     """
 
     task_type: ClassVar[str] = "views"
 
     def __init__(
         self,
+        dim: int,
         temperature: float = 0.05,
         hard_negative_weight: float = 0.0,
         mlp_only_train: bool = False,
         chunk: int | None = None,
+        matryoshka: list[int] | None = None,
     ) -> None:
         super().__init__()
+        self.matryoshka = matryoshka_sizes(matryoshka, dim)
         if temperature <= 0:
             raise ValueError(f"temperature must be positive, not {temperature}")
         if chunk is not None and chunk < 1:
@@ -108,7 +114,8 @@ class ContrastiveHead(Head):
 
     def trivial_loss(self, labels: Tensor, num_labels: int, batch_size: int) -> float:
         """Return the loss of guessing in training: log B, or log 2B with hard negatives."""
-        return math.log(batch_size * max(1, labels.shape[1] - 1))
+        loss = math.log(batch_size * max(1, labels.shape[1] - 1))
+        return loss * (len(self.matryoshka) or 1)
 
     def chance(self, labels: Tensor) -> float:
         """Return the mean probability of a right guess among each row's candidates; CPU tensors."""

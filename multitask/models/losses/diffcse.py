@@ -53,7 +53,7 @@ class DiffCSEHead(ContrastiveHead):
         chunk: int | None = None,
         autocast: torch.dtype | None = None,
     ) -> None:
-        super().__init__(temperature, hard_negative_weight, mlp_only_train, chunk)
+        super().__init__(dim, temperature, hard_negative_weight, mlp_only_train, chunk)
         if not 0 < mask_share < 1:
             raise ValueError(f"mask_share must be between 0 and 1, not {mask_share}")
         if dim != encoder.word_embedding.weight.shape[1]:

@@ -84,7 +84,7 @@ def test_equal_similarities_give_the_log_of_the_candidates(rows):
 
 
 def test_the_hard_negative_weight_is_zero_unless_asked_for():
-    assert ContrastiveHead().hard_negative_weight == 0.0
+    assert ContrastiveHead(8).hard_negative_weight == 0.0
     z, texts = vectors(6, 3), numbers(6, 3)
     plain = head().criterion(z, texts)
     assert torch.equal(plain, head(hard_negative_weight=0.0).criterion(z, texts))
@@ -174,7 +174,7 @@ share = len(own) / rows
 mine = labels[own]
 if not len(own):  # as the feed has it: a row that counts on another rank
     own, mine = torch.arange(1), torch.full((1, 3), -1)
-head = ContrastiveHead(hard_negative_weight=weight).train()
+head = ContrastiveHead(8, hard_negative_weight=weight).train()
 loss = head.criterion(layer(x[own]), mine) * share
 loss.backward()
 for parameter in layer.parameters():
