@@ -63,7 +63,8 @@ def export_onnx(parts: Parts, directory: Path) -> None:
         optional(package, f"{package} is not installed", "onnx")
     check_graph(parts)
     # the graph's inputs by side, numbered from the second side on
-    names = [name for name in INPUTS if name in parts.tokenizer.model_input_names]
+    tokenizer = parts.task_tokenizer()
+    names = [name for name in INPUTS if name in tokenizer.model_input_names]
     others = [f"{name}_{side}" for side in range(2, parts.sides + 1) for name in names]
     # an example input: all sizes differ, so that the exporter does not take two of them as equal
     endings = {"endings": 5} if parts.chooses else {}
@@ -105,7 +106,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     }
     program.model.metadata_props.update(described)
     program.save(directory / FILE, external_data=False)
-    parts.task_tokenizer().save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
 
 
 @contextmanager
@@ -170,17 +171,20 @@ class PlainTask(nn.Module):
         """Compute the hidden states [B, T, d] up to the pooler's highest layer, pads included."""
         encoder: Any = self.encoder
         packing = Padded(mask)
-        if encoder.embeddings.token_type.num_embeddings == 1:
+        token_type = encoder.embeddings.token_type
+        if token_type is not None and token_type.num_embeddings == 1:
             types = torch.zeros_like(types)
         positions = packing.positions
         if first := encoder.embeddings.first_position:
             positions = roberta_positions(ids, mask, first).flatten()
         hidden = encoder.embeddings(ids.flatten(), positions, types.flatten())
+        bias = None if encoder.relative is None else encoder.relative(mask.shape[1])
         states = {0: packing.pad(hidden)}
         for number in range(1, max(self.pooler.layers) + 1):
             adapter = self.adapter
             of_layer = adapter if adapter is not None and number in adapter.layers else None
-            hidden = encoder.layers[number - 1](hidden, packing, False, of_layer, number)
+            layer = encoder.layers[number - 1]
+            hidden = layer(hidden, packing, False, of_layer, number, bias=bias)
             states[number] = packing.pad(hidden)
         return states
 
@@ -192,7 +196,7 @@ class Padded:
     """
 
     def __init__(self, mask: Tensor) -> None:
-        self.shape = mask.shape
+        self.shape, self.max_seqlen = mask.shape, mask.shape[1]
         self.mask = (mask != 0)[:, None, None, :]
         # a pad has the position of the token before it
         self.positions = ((mask != 0).long().cumsum(1) - 1).clamp(min=0).flatten()
