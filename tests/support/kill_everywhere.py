@@ -47,7 +47,7 @@ from tqdm import tqdm
 import run_multitask
 from multitask.store import files
 from multitask.sweep import pool
-from multitask.sweep.engines import process
+from multitask.sweep.engines import local
 
 FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")
 # audit events of what changes files; "open" counts where it writes
@@ -132,7 +132,7 @@ def cells_are_forks(operations: Operations | None) -> None:
         def wait(self) -> None:
             self.join()
 
-    process.subprocess = SimpleNamespace(Popen=Cell, DEVNULL=None, STDOUT=None)
+    local.subprocess = SimpleNamespace(Popen=Cell, DEVNULL=None, STDOUT=None)
     pool.TICK = 0.02
 
 

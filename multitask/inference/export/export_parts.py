@@ -17,6 +17,7 @@ from multitask.data.tokenize import Tokens, pair_of, tokenize
 from multitask.inference.scoring import Scorer
 from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.encoders.bert_weights import module_names, to_transformers
+from multitask.models.encoders.hf_layout import has_token_types
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
@@ -99,12 +100,14 @@ class Parts:
 
     def task_tokenizer(self) -> Any:
         """Return a tokenizer to save: its file has no padding and no truncation, its
-        ``model_max_length`` is the task's.
+        ``model_max_length`` is the task's. It gives no token types to an encoder without them.
         """
         made = copy.deepcopy(self.tokenizer)
         made.backend_tokenizer.no_padding()
         made.backend_tokenizer.no_truncation()
         made.model_max_length = self.max_length
+        if not has_token_types(self.encoder.config):
+            made.model_input_names = [n for n in made.model_input_names if n != "token_type_ids"]
         return made
 
     def scores(self, texts: list[tuple[str, ...]]) -> Tensor:

@@ -63,7 +63,8 @@ def export_onnx(parts: Parts, directory: Path) -> None:
         optional(package, f"{package} is not installed", "onnx")
     check_graph(parts)
     # the graph's inputs by side, numbered from the second side on
-    names = [name for name in INPUTS if name in parts.tokenizer.model_input_names]
+    tokenizer = parts.task_tokenizer()
+    names = [name for name in INPUTS if name in tokenizer.model_input_names]
     others = [f"{name}_{side}" for side in range(2, parts.sides + 1) for name in names]
     # an example input: all sizes differ, so that the exporter does not take two of them as equal
     endings = {"endings": 5} if parts.chooses else {}
@@ -105,7 +106,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     }
     program.model.metadata_props.update(described)
     program.save(directory / FILE, external_data=False)
-    parts.task_tokenizer().save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
 
 
 @contextmanager
