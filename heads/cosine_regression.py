@@ -32,7 +32,9 @@ class CosineRegressionHead(NumberScores):
         super().__init__()
         self.matryoshka = matryoshka_sizes(matryoshka, dim)
         if self.matryoshka and linear:
-            raise ValueError("matryoshka needs `linear: false`, as a linear layer mixes all numbers")
+            raise ValueError(
+                "matryoshka needs `linear: false`, as a linear layer mixes all numbers"
+            )
         self.low, self.high = low, high
         self.linear = nn.Linear(dim, dim) if linear else nn.Identity()
 

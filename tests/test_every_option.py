@@ -17,7 +17,7 @@ import run_multitask
 from multitask import load
 from multitask.config.registry import KINDS
 from multitask.inference.export.export_parts import Parts
-from multitask.inference.export.onnx import PlainTask, feeds
+from multitask.inference.export.onnx import PlainTasks, feeds
 from multitask.inference.export.write_export import DevRows, write_export
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.serve import responses
@@ -154,7 +154,7 @@ def refusal(loaded: TrainedRun, task: str, directory: Path, **how) -> str | None
     rows = DevRows([tuple(r["texts"]) for r in records], records if labelled else None)
     target = directory / loaded.directory.name / how["form"] / task
     try:
-        write_export(parts_of(loaded, task), loaded.directory, target, rows=rows, **how)
+        write_export([parts_of(loaded, task)], loaded.directory, target, rows=[rows], **how)
     except UserError as error:
         return str(error)
     return None
@@ -269,7 +269,7 @@ def test_the_module_that_onnx_is_made_of_gives_the_same_scores(runs):
             rows = [(row if isinstance(row, tuple) else (row,)) for row in texts_of(loaded, task)]
             rows = [row[:1] for row in rows] if parts.embeds else rows
             (inputs,) = feeds(parts, parts.task_tokenizer(), rows)
-            scores = PlainTask(parts).eval()(*map(torch.from_numpy, inputs.values()))
+            (scores,) = PlainTasks([parts]).eval()(*map(torch.from_numpy, inputs.values()))
             wanted = (
                 parts.vectors([text for (text,) in rows]) if parts.embeds else parts.scores(rows)
             )

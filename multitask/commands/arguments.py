@@ -89,7 +89,9 @@ def add_pooling(parser: argparse.ArgumentParser, more: str = "") -> None:
 
 def add_dim(parser: argparse.ArgumentParser) -> None:
     """Add --dim."""
-    add_number(parser, "--dim", "the first N numbers of each vector (default: all); see `matryoshka`")
+    add_number(
+        parser, "--dim", "the first N numbers of each vector (default: all); see `matryoshka`"
+    )
 
 
 def add_output(parser: argparse.ArgumentParser, metavar: str, text: str) -> None:

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_overrides(parser)
     text = "who is to load it"
     parser.add_argument("--format", dest="form", required=True, choices=FORMATS, help=text)
-    shared.add_task(parser, "the task; needed if the run has several")
+    shared.add_task(parser, "the task; needed if the run has several (onnx: also several, A,B)")
     text = "transformers: the encoder that serves the task, without the task's head"
     parser.add_argument("--encoder-only", action="store_true", help=text)
     text = "onnx: also a file with int8 weights; its loss and speed on dev rows are measured"

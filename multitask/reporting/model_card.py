@@ -32,7 +32,7 @@ class Exported:
     """The facts of an export that its card adds to those of the run.
 
     Attributes:
-        task: the exported task.
+        tasks: the exported tasks.
         library: the hub's name of the library that loads it.
         pipeline: the hub's pipeline tag.
         what: a sentence that says which parts of the run it has.
@@ -44,7 +44,7 @@ class Exported:
         versions: versions of the packages that wrote and read it, and of this project.
     """
 
-    task: str
+    tasks: Sequence[str]
     library: str
     pipeline: str
     what: str
@@ -88,11 +88,11 @@ def card(
     text, shown, missing = run.config.read_text(encoding="utf-8"), report, NO_DEV
     summary, usage, export = "", [], []
     if exported is not None:
-        title, summary = f"{name}: {exported.task}", exported.what
+        title, summary = f"{name}: {', '.join(exported.tasks)}", exported.what
         usage = [Section("How to load it", [Code(exported.usage, "python"), Lines(exported.notes)])]
         versions = [f"{package}: {version}" for package, version in exported.versions.items()]
         export = [Section("How it was exported", [Code(exported.command), Lines(versions)])]
-        results = {task: entry for task, entry in report.tasks.items() if task == exported.task}
+        results = {task: entry for task, entry in report.tasks.items() if task in exported.tasks}
         if exported.config:
             text, results, missing = exported.config, {}, OTHER
         shown = report.with_tasks(results)
@@ -179,6 +179,6 @@ def _header(name: str, shown: RunReport, config: Config, exported: Exported | No
         library_name=exported.library if exported else None,
         pipeline_tag=exported.pipeline if exported else None,
         model_name=name,
-        tags=["multi-task", *([exported.task] if exported else shown.tasks)],
+        tags=["multi-task", *(exported.tasks if exported else shown.tasks)],
     )
     return f"---\n{data.to_yaml()}\n---"

@@ -6,10 +6,10 @@ import pytest
 import torch
 import transformers
 
+from multitask.inference.export.export_parts import module_of
 from multitask.models.encoders import bert_weights
 from multitask.models.encoders.hf import HFEncoder
 from multitask.models.encoders.hf_layout import LAYOUTS
-from multitask.inference.export.export_parts import module_of
 from pals.lora import LoRA
 from tests.conftest import save_tiny_encoder
 from tests.support.small_adapters import noisy

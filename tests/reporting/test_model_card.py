@@ -84,7 +84,9 @@ def test_an_encoder_of_which_nothing_is_known_is_not_called_clean(tmp_path):
 
 def test_an_exports_card_is_about_its_task(run):
     folder, _ = run
-    exported = Exported("sts", "onnx", "sentence-similarity", "The way.", "load()", ["it differs"])
+    exported = Exported(
+        ["sts"], "onnx", "sentence-similarity", "The way.", "load()", ["it differs"]
+    )
     text = card(folder, exported)
     data = ModelCard(text).data
     assert (data.library_name, data.pipeline_tag) == ("onnx", "sentence-similarity")
@@ -95,7 +97,7 @@ def test_an_exports_card_is_about_its_task(run):
 
 def test_an_export_with_other_settings_has_no_scores_of_the_run(run):
     folder, _ = run
-    exported = Exported("sts", "onnx", "x", "It.", "load()", [], config="tasks: {sts: {}}\n")
+    exported = Exported(["sts"], "onnx", "x", "It.", "load()", [], config="tasks: {sts: {}}\n")
     text = card(folder, exported)
     assert not ModelCard(text).data.eval_results and "exported with other settings" in text
     assert "````yaml\ntasks: {sts: {}}\n````" in text

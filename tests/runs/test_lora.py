@@ -56,7 +56,7 @@ def test_a_killed_run_resumes_predicts_and_exports(kind, frozen, course_files, t
     vectors = run.encode(["a good film", "a bad film that is longer"], task="sts")
     alone = run.encode(["a good film"], task="sts")
     assert np.isfinite(vectors).all() and np.allclose(vectors[0], alone[0], atol=1e-5)
-    encoder, adapter = run.encoder("sts")
+    _, adapter = run.encoder("sts")
     assert adapter is not None and any(term.up.weight.any() for term in adapter.terms.values())
     for form, task in EXPORTS.items():
         export = ["export", str(killed), str(tmp_path / form), "--format", form, "--task", task]

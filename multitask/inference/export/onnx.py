@@ -53,15 +53,35 @@ def check_graph(parts: Parts) -> None:
         raise UserError(f"encoder.bitlinear: {message}export it with --format ternary")
 
 
-def export_onnx(parts: Parts, directory: Path) -> None:
-    """Write ``model.onnx`` and the tokenizer into an empty directory.
+def check_together(tasks: Sequence[Parts]) -> None:
+    """Raise UserError for tasks whose scores are not those of one pass over the same tensors."""
+    first = tasks[0]
+    for other in tasks[1:]:
+        names, alone = f"{first.task} and {other.task}", "export each of them alone"
+        entry = f"tasks.{other.task}"
+        if (other.form, other.sides) != (first.form, first.sides):
+            raise UserError(f"{entry}.input: {names} read texts in different ways: {alone}")
+        if other.max_length != first.max_length:
+            message = f"{names} cut texts at different lengths: add {entry}.max_length="
+            raise UserError(f"{entry}.max_length: {message}{first.max_length}, or {alone}")
+        for task in (first, other):
+            if task.model.adapter(task.task) is not None:
+                message = f"with an adapter, a task has an encoder pass of its own: {alone}"
+                raise UserError(f"tasks.{task.base}.adapter: {message}")
 
-    Raises UserError for a head, pooling or layers that ONNX cannot represent, and for a missing
-    package.
+
+def export_onnx(tasks: Sequence[Parts], directory: Path) -> None:
+    """Write ``model.onnx`` of one or more tasks and the tokenizer into an empty directory.
+
+    Raises UserError for a head, pooling or layers that ONNX cannot represent, for tasks that do not
+    fit together, and for a missing package.
     """
+    parts = tasks[0]
     for package in ("onnx", "onnxruntime", "onnxscript"):
         optional(package, f"{package} is not installed", "onnx")
-    check_graph(parts)
+    check_together(tasks)
+    for each in tasks:
+        check_graph(each)
     # the graph's inputs by side, numbered from the second side on
     tokenizer = parts.task_tokenizer()
     names = [name for name in INPUTS if name in tokenizer.model_input_names]
@@ -83,10 +103,10 @@ def export_onnx(parts: Parts, directory: Path) -> None:
         with warnings.catch_warnings(), torch.no_grad(), quiet("torch.onnx"):
             warnings.simplefilter("ignore")
             program: Any = torch.onnx.export(
-                PlainTask(parts).eval(),
+                PlainTasks(tasks).eval(),
                 tuple(sample),
                 input_names=[*names, *others],
-                output_names=[output_name(parts)],
+                output_names=output_names(tasks),
                 dynamic_shapes=(shapes,),
                 dynamo=True,
                 verbose=False,
@@ -98,12 +118,18 @@ def export_onnx(parts: Parts, directory: Path) -> None:
         ) from error
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
+    of_each = {
+        "labels": {each.task: list(each.reader.names) for each in tasks},
+        "reading": {each.task: each.reading("onnx") for each in tasks},
+    }
     described = {
         "task": parts.task,
-        "labels": json.dumps(list(parts.reader.names)),
+        "labels": json.dumps(of_each["labels"][parts.task]),
         "reading": parts.reading("onnx"),
-        "max_length": str(parts.max_length),
     }
+    if len(tasks) > 1:
+        described = {key: json.dumps(value) for key, value in of_each.items()}
+    described["max_length"] = str(parts.max_length)
     program.model.metadata_props.update(described)
     program.save(directory / FILE, external_data=False)
     tokenizer.save_pretrained(directory)
@@ -121,6 +147,11 @@ def quiet(name: str | None) -> Iterator[None]:
         logger.setLevel(level)
 
 
+def output_names(tasks: Sequence[Parts]) -> list[str]:
+    """Return the names of the graph's outputs: those of several tasks are the tasks' names."""
+    return [each.task for each in tasks] if len(tasks) > 1 else [output_name(tasks[0])]
+
+
 def output_name(parts: Parts) -> str:
     """Return ``logits``, ``numbers`` on the label scale, or ``embeddings`` (contrastive tasks)."""
     if parts.embeds:
@@ -128,34 +159,42 @@ def output_name(parts: Parts) -> str:
     return "numbers" if parts.reader.task_type.described_by == "label_range" else "logits"
 
 
-class PlainTask(nn.Module):
-    """Maps token ids, mask and token types to the task's scores, without packing.
+class PlainTasks(nn.Module):
+    """Maps token ids, mask and token types to the scores of each task, without packing.
 
-    Without token types in the tokenizer there are two tensors per side, and all types are 0. A task
-    whose texts are read apart takes the tensors of the first texts, then those of the second ones,
-    and so on. A task with n endings per row takes tensors [B, n, T].
+    Without token types in the tokenizer there are two tensors per side, and all types are 0. Tasks
+    whose texts are read apart take the tensors of the first texts, then those of the second ones,
+    and so on. Tasks with n endings per row take tensors [B, n, T].
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, tasks: Sequence[Parts]) -> None:
         super().__init__()
-        self.encoder = parts.encoder
-        self.adapter = parts.adapter
-        self.pooler = parts.pooler
-        self.projection = parts.projection or nn.Identity()
-        self.head = parts.head
-        self.embeds, self.chooses, self.sides = parts.embeds, parts.chooses, parts.sides
+        first = tasks[0]
+        self.encoder, self.adapter = first.encoder, first.adapter
+        self.chooses, self.sides = first.chooses, first.sides
+        self.embeds = [parts.embeds for parts in tasks]
+        self.poolers: Any = nn.ModuleList(parts.pooler for parts in tasks)
+        self.projections = nn.ModuleList(parts.projection or nn.Identity() for parts in tasks)
+        self.heads = nn.ModuleList(parts.head for parts in tasks)
+        self.layers = {layer for pooler in self.poolers for layer in pooler.layers}
 
-    def forward(self, *inputs: Tensor) -> Tensor:
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """int64 [B, T] or [B, n, T] -> logits [B], [B, C], [B, n], numbers [B], vectors [B, d]."""
-        if self.chooses:  # the head gives each ending its logit
-            vectors = self.projection(self._pooled(*(values.flatten(0, 1) for values in inputs)))
-            return self.head(vectors).reshape(inputs[0].shape[:2])
         count = len(inputs) // self.sides
         texts = [inputs[i : i + count] for i in range(0, len(inputs), count)]
-        vectors = [self.projection(self._pooled(*text)) for text in texts]
-        return vectors[0] if self.embeds else self.head(*vectors)
+        if self.chooses:  # the head gives each ending its logit
+            texts = [tuple(values.flatten(0, 1) for values in inputs)]
+        pooled = [self._pooled(*text) for text in texts]
+        outputs = []
+        for projection, head, embeds, *sides in zip(
+            self.projections, self.heads, self.embeds, *pooled, strict=True
+        ):
+            vectors = [projection(side) for side in sides]
+            scores = vectors[0] if embeds else head(*vectors)
+            outputs.append(scores.reshape(inputs[0].shape[:2]) if self.chooses else scores)
+        return tuple(outputs)
 
-    def _pooled(self, ids: Tensor, mask: Tensor, types: Tensor | None = None) -> Tensor:
+    def _pooled(self, ids: Tensor, mask: Tensor, types: Tensor | None = None) -> list[Tensor]:
         types = torch.zeros_like(ids) if types is None else types
         if isinstance(self.encoder, BertEncoder):
             states = self._bert_states(ids, mask, types)
@@ -165,10 +204,10 @@ class PlainTask(nn.Module):
                 input_ids=ids, attention_mask=mask, output_hidden_states=True, **taken
             )
             states = dict(enumerate(output.hidden_states))
-        return self.pooler({number: states[number] for number in self.pooler.layers}, mask)
+        return [pooler({n: states[n] for n in pooler.layers}, mask) for pooler in self.poolers]
 
     def _bert_states(self, ids: Tensor, mask: Tensor, types: Tensor) -> dict[int, Tensor]:
-        """Compute the hidden states [B, T, d] up to the pooler's highest layer, pads included."""
+        """Compute the hidden states [B, T, d] up to the poolers' highest layer, pads included."""
         encoder: Any = self.encoder
         packing = Padded(mask)
         token_type = encoder.embeddings.token_type
@@ -180,7 +219,7 @@ class PlainTask(nn.Module):
         hidden = encoder.embeddings(ids.flatten(), positions, types.flatten())
         bias = None if encoder.relative is None else encoder.relative(mask.shape[1])
         states = {0: packing.pad(hidden)}
-        for number in range(1, max(self.pooler.layers) + 1):
+        for number in range(1, max(self.layers) + 1):
             adapter = self.adapter
             of_layer = adapter if adapter is not None and number in adapter.layers else None
             layer = encoder.layers[number - 1]
@@ -247,21 +286,23 @@ def feeds(parts: Parts, tokenizer: Any, texts: Texts) -> list[dict[str, np.ndarr
     return batches
 
 
-def run_session(loaded: Any, batches: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
-    """Run the graph on all batches and concatenate the outputs."""
+def run_session(
+    loaded: Any, batches: Sequence[dict[str, np.ndarray]], output: int = 0
+) -> np.ndarray:
+    """Run the graph on all batches and concatenate one of its outputs."""
     names = {entry.name for entry in loaded.get_inputs()}
     inputs = [{name: batch[name] for name in batch if name in names} for batch in batches]
-    return np.concatenate([loaded.run(None, batch)[0] for batch in inputs])
+    return np.concatenate([loaded.run(None, batch)[output] for batch in inputs])
 
 
-def check_onnx(parts: Parts, directory: Path, texts: Texts) -> float:
-    """Return the largest difference between onnxruntime's scores and the run's.
+def check_onnx(parts: Parts, directory: Path, texts: Texts, output: int = 0) -> float:
+    """Return the largest difference between onnxruntime's scores, an output, and the run's.
 
     Raises UserError if it is above TOLERANCE.
     """
     inputs = [row[:1] for row in texts] if parts.embeds else list(texts)
     batches = feeds(parts, saved_tokenizer(directory), inputs)
-    exported = run_session(session(directory / FILE), batches)
+    exported = run_session(session(directory / FILE), batches, output)
     expected = parts.vectors([row[0] for row in inputs]) if parts.embeds else parts.scores(inputs)
     difference = largest_difference(exported, expected.numpy())
     if not difference <= TOLERANCE:
@@ -323,7 +364,9 @@ def _split_gemm(graph: Any) -> None:
         field.extend(values)
 
 
-def compare_int8(parts: Parts, directory: Path, texts: Texts, records: Records | None) -> list[str]:
+def compare_int8(
+    parts: Parts, directory: Path, texts: Texts, records: Records | None, output: int = 0
+) -> list[str]:
     """Run both files on the same rows; return their scores, sizes and speeds in words.
 
     ``records`` are the saved predictions of labelled dev rows; None for other rows.
@@ -336,7 +379,7 @@ def compare_int8(parts: Parts, directory: Path, texts: Texts, records: Records |
         loaded = session(file)
         run_session(loaded, batches[:1])
         began = time.perf_counter()
-        outputs.append(run_session(loaded, batches))
+        outputs.append(run_session(loaded, batches, output))
         speeds.append(len(inputs) / (time.perf_counter() - began))
     plain, small = (file.stat().st_size / 1e6 for file in files)
     rows = f"{len(inputs):,} {'dev ' if records else ''}rows"

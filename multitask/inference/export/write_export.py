@@ -1,6 +1,6 @@
 """Write an export into a scratch directory, check it there, then rename the directory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -61,23 +61,23 @@ def check_target(directory: Path) -> None:
 
 
 def write_export(
-    parts: Parts,
+    tasks: Sequence[Parts],
     run_dir: Path,
     directory: Path,
     *,
     form: str,
-    rows: DevRows,
+    rows: Sequence[DevRows],
     encoder_only: bool = False,
     with_int8: bool = False,
 ) -> list[str]:
     """Export a task, check it by loading it back, and write its model card.
 
     Args:
-        parts: the task.
+        tasks: the task; or, for onnx, several in one file.
         run_dir: the run, for the card.
         directory: the target, which does not exist or is empty.
         form: `transformers`, `sentence-transformers`, `peft`, `onnx` or `ternary`.
-        rows: dev rows to check and measure on.
+        rows: per task, dev rows to check and measure on.
         encoder_only: transformers: the encoder without the task's head.
         with_int8: onnx: also a quantised file.
 
@@ -88,22 +88,23 @@ def write_export(
         UserError: the format cannot represent the task, or gives other scores; nothing is written.
     """
     check_target(directory)
+    parts = tasks[0]
     make: dict[str, Callable[..., Exported]] = {
-        "transformers": partial(_transformers, encoder_only=encoder_only),
-        "sentence-transformers": _sentences,
-        "peft": _peft,
-        "onnx": partial(_onnx, with_int8=with_int8),
-        "ternary": _ternary,
+        "transformers": partial(_transformers, parts, rows[0], encoder_only=encoder_only),
+        "sentence-transformers": partial(_sentences, parts, rows[0]),
+        "peft": partial(_peft, parts, rows[0]),
+        "onnx": partial(_onnx, tasks, rows, with_int8=with_int8),
+        "ternary": partial(_ternary, parts, rows[0]),
     }
     directory.parent.mkdir(parents=True, exist_ok=True)
     place = directory.resolve()  # if it is a link, keep the link
     remove_scraps(place.parent)
     with replacing(place, fresh=True) as scratch:
         scratch.mkdir()
-        exported = make[form](parts, scratch, directory, rows)
+        exported = make[form](scratch, directory)
         exported = replace(
             exported,
-            config=_changed(parts, run_dir),
+            config=_changed(tasks, run_dir),
             command=command_line(),
             versions={**versions(*PACKAGES[form]), "git revision": str(git_revision())},
         )
@@ -112,18 +113,19 @@ def write_export(
     return list(exported.notes)
 
 
-def _changed(parts: Parts, run_dir: Path) -> str:
-    """Return the config as YAML if overrides changed what the task computes, else ''."""
-    saved = load_saved_config(run_dir)
+def _changed(tasks: Sequence[Parts], run_dir: Path) -> str:
+    """Return the config as YAML if overrides changed what the tasks compute, else ''."""
+    saved, now = load_saved_config(run_dir), tasks[0].config
+    names = [name for parts in tasks for name in (parts.task, parts.base)]
     entries = [
-        [config.tasks[name].model_dump(exclude={"data"}) for name in (parts.task, parts.base)]
-        for config in (saved, parts.config)
+        [config.tasks[name].model_dump(exclude={"data"}) for name in names]
+        for config in (saved, now)
     ]
-    return parts.config.dump() if entries[0] != entries[1] else ""
+    return now.dump() if entries[0] != entries[1] else ""
 
 
 def _transformers(
-    parts: Parts, scratch: Path, directory: Path, rows: DevRows, encoder_only: bool
+    parts: Parts, rows: DevRows, scratch: Path, directory: Path, *, encoder_only: bool
 ) -> Exported:
     if encoder_only:
         hugging_face.export_encoder(parts, scratch)
@@ -147,10 +149,10 @@ def _transformers(
         f"model(**ready).{output}",
     ]
     note = f"loaded by transformers, {len(texts)} texts: {output} differ by {most:.1e} at most"
-    return Exported(parts.task, "transformers", pipeline, what, "\n".join(usage), [note])
+    return Exported([parts.task], "transformers", pipeline, what, "\n".join(usage), [note])
 
 
-def _sentences(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exported:
+def _sentences(parts: Parts, rows: DevRows, scratch: Path, directory: Path) -> Exported:
     hugging_face.export_sentences(parts, scratch)
     texts = [text for row in rows.checked(parts.max_length) for text in row]
     lowest = hugging_face.check_sentences(parts, scratch, texts)
@@ -165,10 +167,10 @@ def _sentences(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> E
     note = f"loaded by sentence-transformers, {len(texts)} texts: lowest cosine {lowest:.7f}"
     pipeline = "sentence-similarity"
     library = "sentence-transformers"
-    return Exported(parts.task, library, pipeline, what, "\n".join(usage), [note])
+    return Exported([parts.task], library, pipeline, what, "\n".join(usage), [note])
 
 
-def _peft(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exported:
+def _peft(parts: Parts, rows: DevRows, scratch: Path, directory: Path) -> Exported:
     hugging_face.export_peft(parts, scratch)
     texts = rows.checked(parts.max_length)
     model, tokenizer = hugging_face.load_peft(scratch), saved_tokenizer(scratch)
@@ -185,19 +187,29 @@ def _peft(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Export
     ]
     what = f"The task's LoRA; `{hugging_face.BASE}` has the encoder below it, without a head."
     note = f"loaded by peft, {len(texts)} texts: last_hidden_state differs by {most:.1e} at most"
-    return Exported(parts.task, "peft", "feature-extraction", what, "\n".join(usage), [note])
+    return Exported([parts.task], "peft", "feature-extraction", what, "\n".join(usage), [note])
 
 
-def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8: bool) -> Exported:
-    onnx.export_onnx(parts, scratch)
-    texts = rows.checked(parts.max_length)
-    most = onnx.check_onnx(parts, scratch, texts)
-    output = onnx.output_name(parts)
-    notes = [f"in onnxruntime, {len(texts)} rows: {output} differ by {most:.1e} at most"]
+def _onnx(
+    tasks: Sequence[Parts],
+    rows: Sequence[DevRows],
+    scratch: Path,
+    directory: Path,
+    *,
+    with_int8: bool,
+) -> Exported:
+    onnx.export_onnx(tasks, scratch)
+    parts, outputs, notes = tasks[0], onnx.output_names(tasks), []
+    for place, (each, name) in enumerate(zip(tasks, outputs, strict=True)):
+        texts = rows[place].checked(each.max_length)
+        most = onnx.check_onnx(each, scratch, texts, place)
+        notes.append(f"in onnxruntime, {len(texts)} rows: {name} differ by {most:.1e} at most")
     if with_int8:
         onnx.quantise(scratch)
-        measured = rows.spread(MEASURED)
-        notes += onnx.compare_int8(parts, scratch, measured.texts, measured.records)
+        for place, each in enumerate(tasks):
+            measured = rows[place].spread(MEASURED)
+            told = onnx.compare_int8(each, scratch, measured.texts, measured.records, place)
+            notes += told if len(tasks) == 1 else [f"{each.task}: {line}" for line in told]
     shown = "ids[None]" if parts.chooses else "ids"  # one row with its endings
     usage = [
         "import onnxruntime",
@@ -215,14 +227,15 @@ def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8
             "other = tokenizer('Someone runs.', truncation=True, return_tensors='np')",
             f"inputs |= {{{name}: ids for name, ids in other.items() if {name} in wanted}}",
         ]
-    usage.append(f"session.run(['{output}'], inputs)")
-    what = "The model from token ids to the task's scores, for any batch size and length. "
-    what = (what + parts.reading("onnx")).rstrip()
+    usage.append(f"session.run({outputs}, inputs)")
+    what = "The model from token ids to the scores, for any batch size and length. "
+    several = [f"`{each.task}`: {each.reading('onnx')}" for each in tasks]
+    what = (what + " ".join(several if len(tasks) > 1 else [parts.reading("onnx")])).rstrip()
     kind = parts.reader.task_type.pipeline
-    return Exported(parts.task, "onnx", kind, what, "\n".join(usage), notes)
+    return Exported([each.task for each in tasks], "onnx", kind, what, "\n".join(usage), notes)
 
 
-def _ternary(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exported:
+def _ternary(parts: Parts, rows: DevRows, scratch: Path, directory: Path) -> Exported:
     encoder = check_ternary(parts)
     size = save_ternary(encoder, scratch)
     tokenizer = parts.task_tokenizer()
@@ -251,4 +264,4 @@ def _ternary(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exp
         f"{size.file:,} bytes, where the encoder's parameters in fp32 take {size.fp32:,}",
     ]
     what = "The encoder with its ternary weights at two bits each, for use: no master weights."
-    return Exported(parts.task, "multitask", "feature-extraction", what, "\n".join(usage), notes)
+    return Exported([parts.task], "multitask", "feature-extraction", what, "\n".join(usage), notes)

@@ -218,7 +218,6 @@ class Layer(nn.Module):
             added = added if beside is None else added + beside
         return operators.add_norm(added, attended, self.output_norm, rate)
 
-
     def linear_maps(self) -> dict[str, Tensor]:
         """Return the weights of ``BertEncoder.linear_maps``."""
         inner = ("attention.output", "feed_forward.up", "feed_forward.down")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from multitask import load
-from multitask.inference.export.onnx import PlainTask
+from multitask.inference.export.onnx import PlainTasks
 from multitask.inference.export.write_export import TEXTS as EXAMPLES
 from multitask.models.encoders.bert_weights import encoder_from_pretrained
 from multitask.models.poolers.mean import MeanPooler
@@ -35,7 +35,7 @@ def test_the_padded_module_reads_a_pad_token_in_a_text_as_the_encoder_does(kind,
     ids[:, 1] = encoder.config.pad_token_id
     with torch.no_grad():
         states = encoder.encode(encoder.embed(ids, types, mask), mask, (2,))
-        result = PlainTask(parts)(ids, mask, types)
+        (result,) = PlainTasks([parts])(ids, mask, types)
     torch.testing.assert_close(result, pooler(states, mask), rtol=1e-5, atol=1e-5)
 
 
