@@ -26,6 +26,7 @@ HINTS: dict[tuple[str, str, str], list[Any]] = {
     ("head", "classification", "class_weights"): ["balanced"],
     ("head", "siamese_paraphrase", "features"): [["u", "v", "product"]],
     ("head", "diffcse", "generator"): ["GENERATOR"],
+    ("adapter", "lora", "targets"): [["key", "attention.output", "up"]],
     ("pooling", "concat", "parts"): [["max", {"name": "avg_first_last", "first": 0}, "cls"]],
     ("sampler", "round_robin", "oversample"): [{"while_train_score_below": 0.5}],
     ("sampler", "fixed", "weights"): [{"one": 1.0, "two": 3.0}],
@@ -157,6 +158,7 @@ def context(kind: str) -> dict[str, Any]:
     every = {
         "dim": DIM,
         "num_layers": LAYERS,
+        "maps": encoder.linear_maps(),
         "pooler_weights": (torch.zeros(DIM, DIM), torch.zeros(DIM)),
         "encoder_dim": DIM,
         "num_labels": CLASSES,
