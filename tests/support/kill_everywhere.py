@@ -32,6 +32,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -132,7 +133,8 @@ def cells_are_forks(operations: Operations | None) -> None:
         def wait(self) -> None:
             self.join()
 
-    local.subprocess = SimpleNamespace(Popen=Cell, DEVNULL=None, STDOUT=None)
+    changed = {"Popen": Cell, "DEVNULL": None, "STDOUT": None}
+    local.subprocess = SimpleNamespace(**{**vars(subprocess), **changed})
     pool.TICK = 0.02
 
 
