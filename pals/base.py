@@ -20,7 +20,8 @@ Attend = Callable[..., Tensor]
 class Adapter(nn.Module):
     """Hooks that change nothing; a subclass overrides the hooks it uses.
 
-    ``in_transformers``: it also works in an encoder of `transformers`, which calls only ``term``.
+    ``in_maps``: it acts by ``term`` alone, so it also works in an encoder of `transformers`; its
+    ``merged`` puts it into the weights of the maps.
 
     Each hook gets the number of the layer, from 1. A layer that computes only the first tokens has
     M = B rows, one per sequence. Any other layer has M = N.
@@ -33,7 +34,7 @@ class Adapter(nn.Module):
         ValueError: a number is not a layer, or is given twice.
     """
 
-    in_transformers = False
+    in_maps = False
 
     def __init__(self, num_layers: int, layers: list[int] | None) -> None:
         super().__init__()

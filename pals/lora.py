@@ -55,7 +55,7 @@ class LoRA(Adapter):
         ValueError: r or alpha is not positive, dropout is outside [0, 1), a target is no map.
     """
 
-    in_transformers = True
+    in_maps = True
 
     def __init__(
         self,
@@ -77,24 +77,28 @@ class LoRA(Adapter):
         for number, names in self.targets.items():
             for name in names:
                 outputs, inputs = maps[number - 1][name].shape
-                terms[term_key(number, name)] = LowRankMap(inputs, outputs, r)
-        self.terms = nn.ModuleDict(terms)
+                terms[_key(number, name)] = LowRankMap(inputs, outputs, r)
+        self.terms: Any = nn.ModuleDict(terms)
 
     def term(self, layer: int, name: str, rows: Tensor) -> Tensor | None:
         """[..., i] -> [..., o]; None for a map that is no target."""
         if name not in self.targets.get(layer, ()):
             return None
-        return self.terms[term_key(layer, name)](self.dropout(rows)) * (self.alpha / self.r)
+        return self.terms[_key(layer, name)](self.dropout(rows)) * (self.alpha / self.r)
+
+    def pieces(self) -> dict[tuple[int, str], LowRankMap]:
+        """Return the term of each map, by the layer's number and the map's name."""
+        places = ((number, name) for number, names in self.targets.items() for name in names)
+        return {place: self.terms[_key(*place)] for place in places}
 
     @torch.no_grad()
     def merged(self, encoder: Any) -> Any:
         """Return a copy of the encoder with W + (alpha / r) B A in place of each W."""
         made = copy.deepcopy(encoder)
         maps = made.linear_maps()
-        for number, names in self.targets.items():
-            for name in names:
-                term: Any = self.terms[term_key(number, name)]
-                maps[number - 1][name] += term.up.weight @ term.down.weight * (self.alpha / self.r)
+        for (number, name), term in self.pieces().items():
+            product = term.up.weight @ term.down.weight
+            maps[number - 1][name] += product * (self.alpha / self.r)
         return made
 
 
@@ -118,6 +122,5 @@ def chosen(names: list[str], targets: list[str] | None) -> list[str]:
     return [name for name in names if name in found]
 
 
-def term_key(layer: int, name: str) -> str:
-    """Return the key of a map's term in ``LoRA.terms``."""
+def _key(layer: int, name: str) -> str:
     return f"{layer}:{name}".replace(".", "/")

@@ -96,9 +96,9 @@ def _adapter(config: Config, task: str, encoder: Encoder) -> Any:
     adapter, path = _build(config, task, "adapter", context), ("tasks", task, "adapter")
     if isinstance(encoder, BertEncoder):
         return adapter
-    if not adapter.in_transformers:
+    if not adapter.in_maps:
         message = "needs the layers of our own encoder; this one runs in `transformers`, for which"
-        raise config.error(path, f"{config.tasks[task].adapter.name} {message} there is `lora`")
+        raise config.error(path, f"it {message} there is `lora`")
     if config.encoder.gradient_checkpointing:
         message = "in an encoder of `transformers` an adapter cannot be computed again in the "
         message += "backward pass: leave out `encoder.gradient_checkpointing`"

@@ -59,11 +59,7 @@ def test_states_and_gradients_equal_peft(encoder, layers, chosen):
     adapter = LoRA(encoder.linear_maps(), R, ALPHA, targets, layers=layers).double()
     assert all(adapter.targets.values())
     noisy(adapter, 2)
-    names = {
-        (number, name): module_of(encoder, number, name)
-        for number, found in adapter.targets.items()
-        for name in found
-    }
+    terms = {module_of(encoder, *place): term for place, term in adapter.pieces().items()}
     ids, types, mask = ragged(LENGTHS)
     if isinstance(encoder, HFEncoder):
         plain = copy.deepcopy(encoder.model)
@@ -74,12 +70,11 @@ def test_states_and_gradients_equal_peft(encoder, layers, chosen):
             bert_weights.to_transformers(encoder.state_dict(), encoder.config.model_type)
         )
         plain = plain.double()
-    settings = peft.LoraConfig(r=R, lora_alpha=ALPHA, target_modules=sorted(names.values()))
+    settings = peft.LoraConfig(r=R, lora_alpha=ALPHA, target_modules=sorted(terms))
     model = peft.get_peft_model(plain.eval(), settings)
     theirs = {}
-    for key, module in names.items():
+    for module, term in terms.items():
         layer = model.base_model.model.get_submodule(module)
-        term = adapter.terms[f"{key[0]}:{key[1].replace('.', '/')}"]
         for ours, matrix in ((term.down, layer.lora_A), (term.up, layer.lora_B)):
             matrix["default"].load_state_dict(ours.state_dict())
             theirs[ours.weight] = matrix["default"].weight

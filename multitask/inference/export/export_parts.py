@@ -22,7 +22,6 @@ from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
-from pals.lora import LoRA
 
 SHOWN = 20  # classes that a card names
 TOLERANCE = 1e-4  # absolute, or relative for numbers above 1
@@ -34,7 +33,7 @@ class Parts:
     """The parts of a run that turn token ids into the scores of one task.
 
     Attributes:
-        encoder, adapter: of the task; the terms of ``LoRA`` are merged into a copy of the encoder.
+        encoder, adapter: of the task; LoRA is merged into a copy of the encoder.
         config: the run's config.
         task: the task's name.
         model: the model with the weights that serve the task, in evaluation mode, on the CPU.
@@ -61,7 +60,8 @@ class Parts:
         self.base = model.owners_of(task)[-1]
         self.encoder: Encoder = model.encoder
         self.adapter: Any = model.adapter(task)
-        if isinstance(self.adapter, LoRA) and self.config.encoder.bitlinear is None:
+        merges = self.adapter is not None and self.adapter.in_maps
+        if merges and self.config.encoder.bitlinear is None:
             self.encoder, self.adapter = self.adapter.merged(self.encoder), None
         self.head: Any = model.head(task)
         self.pooler: Any = model.module(task).scoring_pooler

@@ -22,7 +22,6 @@ from multitask.models.encoders.hf_layout import layout_of
 from multitask.models.projections import Linear, MlpBatchNorm, Tanh
 from multitask.utils.errors import UserError
 from multitask.utils.optional import optional
-from pals.lora import LoRA, term_key
 
 INSTEAD = "export it with --format onnx, or the encoder alone with --encoder-only"
 POOLINGS = ("cls", "mean", "max")  # of sentence-transformers
@@ -164,10 +163,10 @@ def compare_model(
     return difference
 
 
-def check_peft(parts: Parts) -> LoRA:
+def check_peft(parts: Parts) -> Any:
     """Return the task's LoRA. Raises UserError if it has none, or its maps are ternary."""
     adapter = parts.model.adapter(parts.task)
-    if not isinstance(adapter, LoRA):
+    if adapter is None or not adapter.in_maps:
         message = "peft has a task's LoRA, and this task has none: take another format"
         raise UserError(f"tasks.{parts.base}.adapter: {message}")
     parts.check_encoder("peft")
@@ -179,23 +178,19 @@ def export_peft(parts: Parts, directory: Path) -> None:
     adapter = check_peft(parts)
     library = optional("peft", "peft is not installed", "peft")
     encoder = parts.model.encoder
-    names = {
-        (number, name): module_of(encoder, number, name)
-        for number, targets in adapter.targets.items()
-        for name in targets
-    }
+    terms = {module_of(encoder, *place): term for place, term in adapter.pieces().items()}
     base = plain_encoder(encoder)
     base.save_pretrained(directory / BASE, safe_serialization=True)
     settings = library.LoraConfig(
         r=adapter.r,
         lora_alpha=adapter.alpha,
         lora_dropout=adapter.dropout.p,
-        target_modules=sorted(names.values()),
+        target_modules=sorted(terms),
         task_type="FEATURE_EXTRACTION",
     )
     made = library.get_peft_model(base, settings)
-    for key, module in names.items():
-        layer, term = made.base_model.model.get_submodule(module), adapter.terms[term_key(*key)]
+    for module, term in terms.items():
+        layer = made.base_model.model.get_submodule(module)
         layer.lora_A["default"].load_state_dict(term.down.state_dict())
         layer.lora_B["default"].load_state_dict(term.up.state_dict())
     made.peft_config["default"].base_model_name_or_path = BASE

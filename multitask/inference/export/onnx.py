@@ -118,7 +118,7 @@ def export_onnx(tasks: Sequence[Parts], directory: Path) -> None:
         ) from error
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-    of_each = {
+    of_each: dict[str, Any] = {
         "labels": {each.task: list(each.reader.names) for each in tasks},
         "reading": {each.task: each.reading("onnx") for each in tasks},
     }
@@ -176,7 +176,7 @@ class PlainTasks(nn.Module):
         self.poolers: Any = nn.ModuleList(parts.pooler for parts in tasks)
         self.projections = nn.ModuleList(parts.projection or nn.Identity() for parts in tasks)
         self.heads = nn.ModuleList(parts.head for parts in tasks)
-        self.layers = {layer for pooler in self.poolers for layer in pooler.layers}
+        self.layers = {layer for parts in tasks for layer in parts.pooler.layers}
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """int64 [B, T] or [B, n, T] -> logits [B], [B, C], [B, n], numbers [B], vectors [B, d]."""

@@ -220,9 +220,12 @@ class Layer(nn.Module):
 
     def linear_maps(self) -> dict[str, Tensor]:
         """Return the weights of ``BertEncoder.linear_maps``."""
-        inner = ("attention.output", "feed_forward.up", "feed_forward.down")
-        weights = {name: self.get_submodule(name).weight for name in inner}
-        return dict(zip(QKV, self.attention.qkv.weight.chunk(3), strict=True)) | weights
+        return {
+            **dict(zip(QKV, self.attention.qkv.weight.chunk(3), strict=True)),
+            "attention.output": self.attention.output.weight,
+            "feed_forward.up": self.feed_forward.up.weight,
+            "feed_forward.down": self.feed_forward.down.weight,
+        }
 
 
 class BertEncoder(nn.Module):
@@ -292,7 +295,8 @@ class BertEncoder(nn.Module):
 
     def linear_maps(self) -> list[dict[str, Tensor]]:
         """Return the weights [o, i] of each layer's linear maps by the names that ``term`` has."""
-        return [layer.linear_maps() for layer in self.layers]
+        layers: Any = self.layers
+        return [layer.linear_maps() for layer in layers]
 
     @property
     def word_embedding(self) -> nn.Embedding:

@@ -146,7 +146,7 @@ class HFEncoder(nn.Module):
             mask: [B, T], 1 for tokens and 0 for pads.
             layers: numbers of the hidden states, 0 (embeddings) to L.
             tokens: "all", or "first" for only the [CLS] vectors.
-            adapter: the task's adapter, of a kind that is ``in_transformers``, or None.
+            adapter: the task's adapter, one that acts ``in_maps``, or None.
             packing: always None; only our own encoder has one.
 
         Returns:
