@@ -123,4 +123,4 @@ def chosen(names: list[str], targets: list[str] | None) -> list[str]:
 
 
 def _key(layer: int, name: str) -> str:
-    return f"{layer}:{name}".replace(".", "/")
+    return f"{layer}:{name}".replace(".", "-")

@@ -1,5 +1,6 @@
 """Export a run's encoder, classifier or vectors for `transformers`, `sentence-transformers`."""
 
+import copy
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,7 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
     return compare_model(parts, model, saved_tokenizer(directory), texts, classifies=classifies)
 
 
+@torch.no_grad()
 def compare_model(
     parts: Parts, model: Any, tokenizer: Any, texts: list[tuple[str, ...]], *, classifies: bool
 ) -> float:
@@ -179,7 +181,7 @@ def export_peft(parts: Parts, directory: Path) -> None:
     library = optional("peft", "peft is not installed", "peft")
     encoder = parts.model.encoder
     terms = {module_of(encoder, *place): term for place, term in adapter.pieces().items()}
-    base = plain_encoder(encoder)
+    base = copy.deepcopy(plain_encoder(encoder))  # peft changes it
     base.save_pretrained(directory / BASE, safe_serialization=True)
     settings = library.LoraConfig(
         r=adapter.r,
@@ -199,7 +201,6 @@ def export_peft(parts: Parts, directory: Path) -> None:
     parts.task_tokenizer().save_pretrained(directory)
 
 
-@torch.no_grad()
 def load_peft(directory: Path) -> Any:
     """Load an export of ``export_peft`` as its users do."""
     from peft import PeftModel

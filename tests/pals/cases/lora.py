@@ -16,7 +16,7 @@ def weights(bert, state, acts_in):
         stem = f"layers.{layer - 1}."
 
         def term(name, layer=layer):
-            key = f"terms.{layer}:{name.replace('.', '/')}"
+            key = f"terms.{layer}:{name.replace('.', '-')}"
             return 7.0 / 5 * state[f"{key}.up.weight"] @ state[f"{key}.down.weight"]
 
         for name in ("attention.output", "feed_forward.up", "feed_forward.down"):
