@@ -25,7 +25,7 @@ FILES = {
     "sts": ("sts-train.csv", ["sentence1", "sentence2"]),
 }
 
-SIZES = ("minilm", "base")
+SIZES = ("minilm", "base", "mpnet")
 
 Rows = list[tuple[list[int], ...]]  # token ids of each sentence of a row
 
@@ -41,7 +41,7 @@ def parser(description: str | None, **numbers: int) -> argparse.ArgumentParser:
 
 @contextmanager
 def weights(size: str) -> Iterator[str]:
-    """A directory: the packaged MiniLM, or random weights of BERT-base's size and its tokenizer."""
+    """A directory: the packaged MiniLM, or its tokenizer and random weights of a base size."""
     packaged = str(packaged_directory())
     if size == "minilm":
         yield packaged
@@ -50,7 +50,8 @@ def weights(size: str) -> Iterator[str]:
 
     with tempfile.TemporaryDirectory() as scratch:
         transformers.AutoTokenizer.from_pretrained(packaged).save_pretrained(scratch)
-        transformers.BertModel(transformers.BertConfig()).save_pretrained(scratch)
+        config = transformers.MPNetConfig() if size == "mpnet" else transformers.BertConfig()
+        transformers.AutoModel.from_config(config).save_pretrained(scratch)
         yield scratch
 
 

@@ -6,8 +6,9 @@ The loop is what a good student writes: AutoModel with sdpa, one call for a pair
 padded to their longest, fp32, the default AdamW. The course's own loop has eager attention and a
 call for each side of a pair. All variants run in turn in one process; the ratio is of useful (not
 padding) tokens a second to the loop in the same round, its median over rounds. `--size base` takes
-random weights of BERT-base's size under the same tokenizer; `--no-bf16` leaves the rows of bf16
-out, which take minutes where the processor has no such products.
+random weights of BERT-base's size under the same tokenizer, `--size mpnet` those of MPNet-base, for
+which `transformers` has eager attention alone; `--no-bf16` leaves the rows of bf16 out, which take
+minutes where the processor has no such products.
 """
 
 import argparse
@@ -34,12 +35,12 @@ from benchmarks.course_batches import (
     weights,
 )
 from multitask.models import linear
-from multitask.models.encoders.bert_weights import encoder_from_pretrained
+from multitask.models.encoders import bert_weights, hf
 from multitask.models.pretrained import load_tokenizer
 from multitask.reporting.table_formats import markdown_table
 
 # A training step of all layers: 3 x 2 x weights of their matrix products
-FLOP_PER_TOKEN = {"minilm": 64.3e6, "base": 509.6e6}
+FLOP_PER_TOKEN = {"minilm": 64.3e6, "base": 509.6e6, "mpnet": 509.6e6}
 ONEDNN = linear.ONEDNN
 # what `multitask.models.linear` does not take here: see there
 OTHER = "fp32, products by " + ("torch's usual library" if ONEDNN else "oneDNN")
@@ -65,11 +66,12 @@ class Loop(nn.Module):
 
 
 class Ours(nn.Module):
-    """Our encoder under the same heads; ``how`` it is compiled, if at all."""
+    """Our encoder under the same heads; ``how`` it is compiled, or "transformers" for theirs."""
 
     def __init__(self, name: str, how: str | None = None) -> None:
         super().__init__()
-        self.encoder = encoder_from_pretrained(name)
+        pretrained = hf if how == "transformers" else bert_weights
+        self.encoder: Any = pretrained.encoder_from_pretrained(name)
         layer: Any
         if how == "kernels":
             self.encoder.use_kernels("compiled")
@@ -131,8 +133,10 @@ def measure(arguments: argparse.Namespace, name: str) -> None:
     """Print the table for the weights in directory ``name``."""
     tokens = read_tokens(arguments.directory, load_tokenizer(name), 6000)
     batches = {g: mixed_steps(tokens, arguments.steps, grouped=g) for g in (False, True)}
-    loop, ours, course = Loop(name), Ours(name), Loop(name, "eager", calls=2)
+    usual = "eager" if arguments.size == "mpnet" else "sdpa"
+    loop, ours, course = Loop(name, usual), Ours(name), Loop(name, "eager", calls=2)
     kernels, inductor = Ours(name, "kernels"), Ours(name, "torch.compile")
+    theirs = Ours(name, "transformers")
     optimizers = [
         torch.optim.AdamW(loop.parameters(), 1e-5),
         torch.optim.AdamW(loop.parameters(), 1e-5, fused=True),
@@ -140,12 +144,15 @@ def measure(arguments: argparse.Namespace, name: str) -> None:
         torch.optim.AdamW(course.parameters(), 1e-5),
         torch.optim.AdamW(kernels.parameters(), 1e-5, fused=True),
         torch.optim.AdamW(inductor.parameters(), 1e-5, fused=True),
+        torch.optim.AdamW(theirs.parameters(), 1e-5, fused=True),
     ]
     variants = {  # name: (model, optimizer, length-grouped batches, precision)
         "the course's loop": (course, optimizers[3], False, "fp32"),
         "transformers loop": (loop, optimizers[0], False, "fp32"),
         "+ grouped, fused AdamW": (loop, optimizers[1], True, "fp32"),
         "+ grouped, fused AdamW, bf16": (loop, optimizers[1], True, "bf16"),
+        "our trainer on transformers, grouped, fp32": (theirs, optimizers[6], True, "fp32"),
+        "our trainer on transformers, grouped, bf16": (theirs, optimizers[6], True, "bf16"),
         "ours, fp32": (ours, optimizers[2], False, "fp32"),
         "ours, grouped, fp32": (ours, optimizers[2], True, "fp32"),
         f"ours, grouped, {OTHER}": (ours, optimizers[2], True, OTHER),
