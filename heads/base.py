@@ -3,7 +3,6 @@
 
 import inspect
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -180,17 +179,6 @@ class NumberScores(Head):
     def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
         """Return the mean label for every row."""
         return labels.mean().expand(len(labels))
-
-
-def matryoshka_sizes(sizes: Sequence[int] | None, dim: int) -> tuple[int, ...]:
-    """Return the sizes of ``Head.matryoshka``, () for None.
-
-    Raises ValueError unless they are different numbers from 1 to ``dim``.
-    """
-    made = tuple(sizes or ())
-    if (sizes is not None and not made) or len({*made} & {*range(1, dim + 1)}) < len(made):
-        raise ValueError(f"matryoshka must be different numbers from 1 to {dim}, not {sizes}")
-    return made
 
 
 def class_frequencies(labels: Tensor, num_labels: int) -> Tensor:

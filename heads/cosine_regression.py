@@ -3,7 +3,8 @@
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heads.base import NumberScores, matryoshka_sizes
+from heads.base import NumberScores
+from heads.matryoshka import matryoshka_sizes
 
 
 class CosineRegressionHead(NumberScores):

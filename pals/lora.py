@@ -1,4 +1,3 @@
-# Tested by tests/pals/test_lora.py
 """LoRA: low-rank terms for linear maps inside each layer (Hu et al. 2022)."""
 
 import copy

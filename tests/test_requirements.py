@@ -23,6 +23,7 @@ OPTIONAL = {
     "onnxruntime": "export --format onnx",
     "sentence_transformers": "export --format sentence-transformers",
     "optuna": "tune",
+    "peft": "export --format peft",
     "ray": "ablate --engine ray",
     "sqlalchemy": "tune",
     "seqeval": "metrics of tagged words",

@@ -65,7 +65,7 @@ def test_heads_start_alike_with_an_adapter_and_without(make):
         ),
         (
             ["encoder.implementation=transformers", "tasks.sts.adapter=low_rank"],
-            r"tasks\.sts\.adapter: adapters need the layers of our own encoder",
+            r"tasks\.sts\.adapter: .* our own encoder",
         ),
     ],
 )

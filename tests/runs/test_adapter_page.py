@@ -23,24 +23,27 @@ def test_the_pages_example_is_read_as_it_says(tmp_path):
     tasks = load_config(tmp_path / "page.yaml").tasks
     chosen = {name: task.adapter for name, task in tasks.items()}
     assert chosen["qqp"] is None
-    assert (chosen["sst"].name, chosen["sst"].options) == ("houlsby", {})
+    assert (chosen["sst"].name, chosen["sst"].options) == ("lora", {"r": 8})
     assert chosen["sts"].options == {"size": 204, "heads": 12, "layers": [4, 5, 6]}
 
 
 def test_the_pages_parameter_table_is_what_is_built():
     rows = re.findall(
-        r"^\| `(\w+)`, size (\d+) \| [^|]* \| (.*?) \| (.*?) \| (.*?) % \|$", PAGE, re.M
+        r"^\| `(\w+)`, (size|r) (\d+) \| [^|]* \| (.*?) \| (.*?) \| (.*?) % \|$", PAGE, re.M
     )
-    assert len(rows) == 4
+    assert len(rows) == 6
     with torch.device("meta"):
-        base = BertEncoder(vocab_size=30522, dim=768, num_layers=12, heads=12)
-    parameters = sum(parameter.numel() for parameter in base.parameters())
-    for name, size, *shown, share in rows:
-        for (dim, layers), number in zip(((384, 6), (768, 12)), shown, strict=True):
+        encoders = [
+            BertEncoder(vocab_size=30522, dim=dim, num_layers=layers, heads=12)
+            for dim, layers in ((384, 6), (768, 12))
+        ]
+    parameters = sum(parameter.numel() for parameter in encoders[1].parameters())
+    for name, option, size, *shown, share in rows:
+        for encoder, number in zip(encoders, shown, strict=True):
+            context = {"dim": encoder.dim, "num_layers": encoder.num_layers}
+            context["maps"] = encoder.linear_maps()
             with torch.device("meta"):
-                made = build(
-                    "adapter", name, {"size": int(size)}, {"dim": dim, "num_layers": layers}
-                )
+                made = build("adapter", name, {option: int(size)}, context)
             count = sum(parameter.numel() for parameter in made.parameters())
             assert f"{count:,}" == number
         assert f"{count / parameters:.1%}" == f"{share}%"

@@ -1,6 +1,7 @@
 """Compute the attention weights of every layer and head from the hidden states."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor
 from multitask.data.collate import collate
 from multitask.data.tokenize import tokenize
 from multitask.models.encoders import BertEncoder, Encoder
-from multitask.models.encoders.bert import QKV, SelfAttention, with_terms
+from multitask.models.encoders.bert import QKV, SelfAttention, Term, with_terms
 from multitask.models.encoders.operators import relative_scores, softmax
 from multitask.reporting.figures.maps import ClsAttention
 from multitask.tasks.rows import Rows
@@ -51,10 +52,11 @@ def attention_weights(
         width = mask.shape[1]
         relative = encoder.relative
         bias = None if relative is None else relative_scores(relative(width), width, single=False)
-        return [
-            layer_attention(part, states[n - 1], mask, bias, adapter, n)
-            for n, part in enumerate(parts, 1)
-        ]
+        weights = []
+        for number, part in enumerate(parts, 1):
+            term = None if adapter is None else partial(adapter.term, number)
+            weights.append(layer_attention(part, states[number - 1], mask, bias, term=term))
+        return weights
     model = encoder.model
     types = {"token_type_ids": token_type_ids} if encoder.takes_token_types else {}
     usual = model.get_correct_attn_implementation(None)  # the default: we never choose another
@@ -74,14 +76,13 @@ def layer_attention(
     hidden: Tensor,
     mask: Tensor,
     bias: Tensor | None = None,
-    adapter: Any = None,
-    number: int = 0,
+    term: Term | None = None,
 ) -> Tensor:
     """Compute a layer's weights [B, h, T, T] from its input [B, T, d] and the mask [B, T].
 
-    ``bias`` [h, T, T] is added to the scores. The adapter's ``term`` is told the ``number``.
+    ``bias`` [h, T, T] is added to the scores; ``term`` is an adapter's.
     """
-    qkv = with_terms(attention.qkv(hidden), hidden, adapter, number, QKV)
+    qkv = with_terms(attention.qkv(hidden), hidden, term, QKV)
     query, key, _ = qkv.chunk(3, dim=-1)
     query, key = (x.unflatten(2, (attention.heads, -1)).transpose(1, 2) for x in (query, key))
     scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5

@@ -197,7 +197,6 @@ def export_peft(parts: Parts, directory: Path) -> None:
         layer.lora_B["default"].load_state_dict(term.up.state_dict())
     made.peft_config["default"].base_model_name_or_path = BASE
     made.save_pretrained(directory, safe_serialization=True)
-    (directory / "README.md").unlink(missing_ok=True)  # ours says more
     parts.task_tokenizer().save_pretrained(directory)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from multitask.inference.export import hugging_face, onnx
+from multitask.inference.export import hugging_face, onnx, onnx_int8
 from multitask.inference.export.export_parts import Parts, padded, saved_tokenizer
 from multitask.inference.export.formats import check_ternary
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
@@ -205,10 +205,12 @@ def _onnx(
         most = onnx.check_onnx(each, scratch, texts, place)
         notes.append(f"in onnxruntime, {len(texts)} rows: {name} differ by {most:.1e} at most")
     if with_int8:
-        onnx.quantise(scratch)
+        onnx_int8.quantise(scratch)
         for place, each in enumerate(tasks):
             measured = rows[place].spread(MEASURED)
-            told = onnx.compare_int8(each, scratch, measured.texts, measured.records, place)
+            told = onnx_int8.compare_int8(
+                each, scratch, measured.texts, measured.records, output=place
+            )
             notes += told if len(tasks) == 1 else [f"{each.task}: {line}" for line in told]
     shown = "ids[None]" if parts.chooses else "ids"  # one row with its endings
     usage = [

@@ -6,8 +6,7 @@ is the same network with other position numbers and one token type. MPNet (Song 
 bias by relative position to RoBERTa's attention, and has no token types.
 """
 
-import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +20,7 @@ from multitask.models.encoders import kernels
 from multitask.models.encoders.dropout import Dropout
 from multitask.models.encoders.operators import TORCH, Operators, attention
 from multitask.models.encoders.packing import Packing
+from multitask.models.encoders.relative_bias import RelativeBias
 from multitask.models.linear import Linear, linear
 
 OPERATORS = {operators.name: operators for operators in (TORCH, kernels.COMPILED)}
@@ -55,34 +55,6 @@ class Embeddings(nn.Module):
         return self.dropout(self.norm(summed))
 
 
-class RelativeBias(nn.Module):
-    """A learned number per head and bucket of relative positions (Raffel et al. 2020, section 2.1;
-    the buckets are those of T5's and MPNet's code).
-
-    Half of the buckets is for keys after the query. Distances below a quarter of the buckets have
-    their own; larger ones share buckets that grow logarithmically to ``FARTHEST``.
-    """
-
-    FARTHEST = 128
-
-    def __init__(self, buckets: int, heads: int) -> None:
-        super().__init__()
-        self.buckets = nn.Embedding(buckets, heads)
-
-    def forward(self, longest: int) -> Tensor:
-        """Return the bias of key j for query i at j - i + ``longest`` - 1:
-        [heads, 2 ``longest`` - 1].
-        """
-        half = self.buckets.num_embeddings // 2
-        exact = half // 2
-        relative = torch.arange(1 - longest, longest, device=self.buckets.weight.device)
-        distance = relative.abs()
-        growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(self.FARTHEST / exact)
-        far = (exact + (growth * (half - exact)).long()).clamp(max=half - 1)
-        bucket = torch.where(distance < exact, distance, far) + half * (relative > 0)
-        return self.buckets(bucket).T
-
-
 def roberta_positions(ids: Tensor, mask: Tensor, first: int) -> Tensor:
     """Number the tokens of each sequence from ``first`` as RoBERTa does: int64 [B, T].
 
@@ -94,20 +66,20 @@ def roberta_positions(ids: Tensor, mask: Tensor, first: int) -> Tensor:
 
 
 QUERY, KEY, VALUE = QKV = ("query", "key", "value")
+# an adapter's ``term`` of one layer: (name of a linear map, its input) -> a term for its output
+Term = Callable[[str, Tensor], Tensor | None]
 
 
-def with_terms(
-    mapped: Tensor, rows: Tensor, adapter: Any, number: int, names: Sequence[str]
-) -> Tensor:
-    """Add an adapter's terms to the output of linear maps: [M, i] and [M, o] -> [M, o].
+def with_terms(mapped: Tensor, rows: Tensor, term: Term | None, names: Sequence[str]) -> Tensor:
+    """Add an adapter's terms to the output of linear maps: [M, o] and [M, i] -> [M, o].
 
-    ``names`` are the maps', one after another in the output; ``number`` is the layer's.
+    ``names`` are the maps', one after another in the output.
     """
-    terms = [adapter.term(number, name, rows) for name in names] if adapter is not None else []
-    if all(term is None for term in terms):
+    terms = [] if term is None else [term(name, rows) for name in names]
+    if all(added is None for added in terms):
         return mapped
     parts = zip(mapped.chunk(len(names), dim=-1), terms, strict=True)
-    return torch.cat([part if term is None else part + term for part, term in parts], dim=-1)
+    return torch.cat([part if added is None else part + added for part, added in parts], dim=-1)
 
 
 class FusedLinear(Linear):
@@ -137,24 +109,23 @@ class SelfAttention(nn.Module):
         first_only: bool = False,
         operators: Operators = TORCH,
         bias: Tensor | None = None,
-        adapter: Any = None,
-        number: int = 0,
+        term: Term | None = None,
     ) -> Tensor:
         """[N, d] -> [N, d]; with ``first_only`` -> [B, d], for the queries of the first tokens.
 
-        ``bias`` is that of ``RelativeBias``. The adapter's ``term`` is told the layer's ``number``.
+        ``bias`` is that of ``RelativeBias``.
         """
         rate = self.dropout.current_rate
         if first_only:
             dim, first = hidden.shape[1], hidden.index_select(0, packing.first)
-            query = with_terms(self.qkv(first, slice(dim)), first, adapter, number, [QUERY])
+            query = with_terms(self.qkv(first, slice(dim)), first, term, [QUERY])
             key_value = self.qkv(hidden, slice(dim, None))
-            key_value = with_terms(key_value, hidden, adapter, number, [KEY, VALUE])
+            key_value = with_terms(key_value, hidden, term, [KEY, VALUE])
             mixed = attention(key_value, packing, self.heads, rate, query=query, bias=bias)
         else:
-            qkv = with_terms(self.qkv(hidden), hidden, adapter, number, QKV)
+            qkv = with_terms(self.qkv(hidden), hidden, term, QKV)
             mixed = operators.attend(qkv, packing, self.heads, rate, bias=bias)
-        return with_terms(self.output(mixed), mixed, adapter, number, ["attention.output"])
+        return with_terms(self.output(mixed), mixed, term, ["attention.output"])
 
 
 class FeedForward(nn.Module):
@@ -165,11 +136,11 @@ class FeedForward(nn.Module):
         self.up = Linear(dim, inner)
         self.down = Linear(inner, dim)
 
-    def forward(self, hidden: Tensor, adapter: Any = None, number: int = 0) -> Tensor:
-        """[N, d] -> [N, d]. The adapter's ``term`` is told the layer's ``number``."""
-        inner = with_terms(self.up(hidden), hidden, adapter, number, ["feed_forward.up"])
+    def forward(self, hidden: Tensor, term: Term | None = None) -> Tensor:
+        """[N, d] -> [N, d]."""
+        inner = with_terms(self.up(hidden), hidden, term, ["feed_forward.up"])
         inner = gelu(inner)
-        return with_terms(self.down(inner), inner, adapter, number, ["feed_forward.down"])
+        return with_terms(self.down(inner), inner, term, ["feed_forward.down"])
 
 
 class Layer(nn.Module):
@@ -205,12 +176,12 @@ class Layer(nn.Module):
         residual = hidden if first is None else hidden.index_select(0, first)
         # an adapter's input already has the dropout
         rate = self.dropout.current_rate if adapter is None else 0.0
-        adapted = (adapter, number)
-        added = self.attention(hidden, packing, first_only, operators, bias, *adapted)
+        term = None if adapter is None else partial(adapter.term, number)
+        added = self.attention(hidden, packing, first_only, operators, bias=bias, term=term)
         if adapter is not None:
             added = adapter.after_attention(number, self.dropout(added))
         attended = operators.add_norm(added, residual, self.attention_norm, rate)
-        added = self.feed_forward(attended, *adapted)
+        added = self.feed_forward(attended, term)
         if adapter is not None:
             added = adapter.after_feed_forward(number, self.dropout(added))
             attend = partial(attention, packing=packing)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from heads.base import Head, matryoshka_sizes
+from heads.base import Head
+from heads.matryoshka import matryoshka_sizes
 from multitask.utils import distributed
 
 BLOCK = 64  # rows of a dev set that are compared with each other

@@ -337,6 +337,9 @@ class Stub(torch.nn.Module):
     def after_feed_forward(self, layer, rows):
         return rows + self.constant if self.place == "feed-forward" else rows
 
+    def term(self, layer, name, rows):
+        return None
+
     def beside(self, layer, hidden, first, attend):
         self.given = hidden
         return self.constant.expand_as(hidden) if self.place == "beside" else None
