@@ -10,6 +10,7 @@ from multitask.config import load_config
 from multitask.models.encoders.hf_layout import LAYOUTS, has_dropout
 from multitask.training.setup import set_up
 from tests.conftest import save_tiny_encoder, write_course_files
+from tests.support import encoder_run
 from tests.support.contrastive_run import CONFIG, DATA, write_triplets
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint
@@ -33,12 +34,7 @@ every_kind = pytest.mark.parametrize("kind", LAYOUTS)
 
 
 def arguments(kind, course_files, directory, run, *more):
-    encoder = directory / kind
-    if not encoder.is_dir():
-        save_tiny_encoder(encoder, kind)
-    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    fixed = [f"data_dir={course_files}", f"encoder.name={encoder}", "training.precision=fp32"]
-    return ["configs/cs224n.yaml", *fixed, *lengths, *CHANGES, *more, f"output_dir={run}"]
+    return encoder_run.arguments(kind, course_files, directory, run, *CHANGES, *more)
 
 
 @every_kind

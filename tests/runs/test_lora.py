@@ -6,7 +6,7 @@ import torch
 
 import run_multitask
 from multitask import load
-from tests.conftest import save_tiny_encoder
+from tests.support import encoder_run
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint
 from tests.support.run_files import results
@@ -33,12 +33,7 @@ EXPORTS = {
 
 
 def arguments(kind, course_files, directory, run, *more):
-    encoder = directory / kind
-    if not encoder.is_dir():
-        save_tiny_encoder(encoder, kind)
-    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    fixed = [f"data_dir={course_files}", f"encoder.name={encoder}", "training.precision=fp32"]
-    return ["configs/cs224n.yaml", *fixed, *lengths, *CHANGES, *more, f"output_dir={run}"]
+    return encoder_run.arguments(kind, course_files, directory, run, *CHANGES, *more)
 
 
 @pytest.mark.parametrize("frozen", ["true", "false"])
