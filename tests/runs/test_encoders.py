@@ -8,13 +8,17 @@ import run_multitask
 from multitask import load
 from multitask.config import load_config
 from multitask.models.encoders.hf_layout import LAYOUTS, has_dropout
+from multitask.models.pretrained import load_encoder_and_tokenizer
 from multitask.training.setup import set_up
 from tests.conftest import save_tiny_encoder, write_course_files
 from tests.support import encoder_run
 from tests.support.contrastive_run import CONFIG, DATA, write_triplets
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint
-from tests.support.run_files import report_of, results
+from tests.support.option_runs import configs, write_config, write_rows
+from tests.support.option_values import DIM, LAYERS
+from tests.support.run_files import events, report_of, results
+from tests.support.tiny_bert import save_tiny_mlm
 
 # other poolings than the default, a joined pair, SMART and joint steps
 CHANGES = [
@@ -105,3 +109,24 @@ def test_two_equal_views_of_a_text_are_said(kind, tmp_path):
     said = any("two views" in warning for warning in plan.warnings)
     assert said != has_dropout(plan.model.encoder.config)
     assert said == (kind in ("albert", "modernbert", "nomic_bert", "eurobert"))
+
+
+@pytest.mark.parametrize("part", ["pooling", "head"])
+@every_kind
+@pytest.mark.slow
+def test_every_pooler_and_head_trains(kind, part, tmp_path, capsys):
+    """Choices, joined pairs, tagged words and masked tokens are inputs of heads."""
+    layers = {"n_layers" if kind == "distilbert" else "num_hidden_layers": LAYERS}
+    encoder = save_tiny_encoder(tmp_path / "encoder", kind, **layers)
+    save_tiny_mlm(tmp_path / "generator")
+    write_rows(tmp_path)
+    (config,) = configs(part).values()
+    if load_encoder_and_tokenizer(str(encoder))[0].word_embedding.weight.shape[1] != DIM:
+        for task in [name for name in config["tasks"] if "diffcse" in name]:
+            del config["tasks"][task]  # its vectors replace embeddings
+    file = write_config(tmp_path / "run.yaml", encoder, tmp_path / "generator", config)
+    assert run_multitask.main([str(file), f"output_dir={tmp_path / 'run'}"]) == 0
+    report = report_of(tmp_path / "run")
+    assert report["tasks"].keys() == config["tasks"].keys()
+    losses = [event["loss"] for event in events(tmp_path / "run", "step")]
+    assert np.isfinite(losses).all()

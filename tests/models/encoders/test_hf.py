@@ -81,6 +81,22 @@ def test_two_stages_equal_the_plain_model(pair, kind, tokens, layers):
 
 
 @every_kind
+def test_padding_changes_no_state(pair, kind):
+    """Of texts that are longer than the window of local attention, too, which is 8 here."""
+    encoder = pair[1].double()
+    length, padded = 21, 40
+    ids = torch.randint(5, 50, (1, length), generator=torch.Generator().manual_seed(2))
+    mask = torch.ones_like(ids)
+    wide = torch.nn.functional.pad(torch.cat([ids, ids.flip(1)]), (0, padded - length))
+    wide_mask = (torch.arange(padded) < length).long().expand(2, -1)
+    with torch.no_grad():
+        alone = encoder.encode(encoder.embed(ids, 0 * ids, mask), mask, LAYERS)
+        batch = encoder.encode(encoder.embed(wide, 0 * wide, wide_mask), wide_mask, LAYERS)
+    for layer in LAYERS:
+        torch.testing.assert_close(batch[layer][:1, :length], alone[layer], rtol=1e-9, atol=1e-9)
+
+
+@every_kind
 def test_token_types_matter_exactly_where_the_model_has_them(pair, kind):
     _, encoder = pair
     ids, types, mask = inputs()
