@@ -85,7 +85,7 @@ def test_gradient_checkpointing_of_transformers_has_equal_gradients(configure):
     for value in ("true", "false"):
         changes = ["encoder.implementation=transformers", f"encoder.gradient_checkpointing={value}"]
         encoder = load_pretrained(configure(*changes)).train()
-        assert encoder.model.is_gradient_checkpointing == (value == "true")
+        assert encoder.model.is_activation_checkpointing == (value == "true")
         torch.manual_seed(3)  # the dropout
         ids, types, mask = ragged([7, 3, 5])
         states = encoder.encode(encoder.embed(ids, types, mask), mask, (1, 2))
