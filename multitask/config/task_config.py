@@ -87,8 +87,8 @@ class TaskConfig(Strict):
     overlap by this many tokens. null: cut it."""
 
     adapter: Annotated[Choice, registered("adapter")] | None = None
-    """Parameters of the task inside the layers of the encoder: one of $adapter; null for none. In an
-    encoder of `transformers` only lora."""
+    """Parameters of the task inside the layers of the encoder: one of $adapter; null for none. An
+    encoder of `transformers` takes only lora."""
 
     pooling: Annotated[Choice, registered("pooling")] = Choice(name="cls")
     """One of $pooling."""
