@@ -161,10 +161,14 @@ def _sharing(config: Config, name: str) -> Iterator[tuple[KeyPath, str]]:
             same = getattr(task.data, key) == getattr(host.data, key)
             if key not in NOT_SHARED_WITH_ROWS and not same:
                 yield ("data", key), f"must be as in {other!r}, whose rows these are: leave it out"
-    if task.smart and task.only_scored:  # `defaults` may set it
-        if not config.is_default(("tasks", name, "smart")):
-            yield ("smart",), "the task is only scored, never trained: leave this out"
-    elif task.smart and task.smart.dropout == "eval" and config.encoder.gradient_checkpointing:
+    for key in ("smart", "r_drop"):  # `defaults` may set it
+        if getattr(task, key) and task.only_scored and not config.is_default(("tasks", name, key)):
+            yield (key,), "the task is only scored, never trained: leave this out"
+    if task.only_scored:
+        return
+    if task.smart and task.r_drop:
+        yield ("r_drop",), "the task has `smart` too, whose `dropout: independent` is much the same"
+    if task.smart and task.smart.dropout == "eval" and config.encoder.gradient_checkpointing:
         message = "layers are computed again with dropout: not with gradient_checkpointing"
         yield ("smart", "dropout"), message
 

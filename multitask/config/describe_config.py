@@ -40,6 +40,7 @@ def trained_with(config: Config) -> list[tuple[str, ...]]:
         task_rate = config.tasks[task.share_head or name].head_lr
         rate = config.training.head_lr if task_rate is None else task_rate
         smart = "-" if task.smart is None else _smart(task.smart)
+        smart = smart if task.r_drop is None else f"R-Drop, weight {task.r_drop.weight:g}"
         batch = task.batch_size * task.accumulation
         rows.append((name, task.input, *above, smart, f"{batch:,}", f"{rate:g}"))
     return rows
@@ -121,6 +122,8 @@ def _task(config: Config, task: str, numbers: dict[str, str]) -> Iterator[str]:
         parts.append(f"loss_weight {entry.loss_weight:g}")
     if trained and entry.smart is not None:
         parts.append(f"SMART: {_smart(entry.smart)}")
+    if trained and entry.r_drop is not None:
+        parts.append(f"R-Drop: weight {entry.r_drop.weight:g}")
     end = f"{node}_{'loss' if trained else 'scores'}([{_label(*parts)}])"
     if entry.share_head is not None:
         yield f"{numbers[entry.share_head]}_head --> {end}"

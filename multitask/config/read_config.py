@@ -53,9 +53,10 @@ def _load_config(source: Source, overrides: Overrides | None = None) -> Config:
         raise explain(error, tree, Config) from error
     config._tree = tree
     check_references(config)
-    # `defaults` may set SMART: drop it from tasks that are never trained
+    # `defaults` may set these: drop them from tasks that are never trained
     untrained = {name: task for name, task in config.tasks.items() if task.only_scored}
-    without = {name: task.model_copy(update={"smart": None}) for name, task in untrained.items()}
+    nothing = {"smart": None, "r_drop": None}
+    without = {name: task.model_copy(update=nothing) for name, task in untrained.items()}
     resolved: dict[str, object] = {"tasks": config.tasks | without}
     if not config.output_dir:
         name = "-".join(config.tasks) if isinstance(source, Mapping) else Path(source).stem

@@ -60,6 +60,14 @@ class SmartConfig(Strict):
     running mean of the weights. 0: no such term, and no copy of the weights."""
 
 
+class RDropConfig(Strict):
+    """R-Drop (Liang et al. 2021): two dropout masks should give the same output."""
+
+    weight: float = Field(1.0, gt=0)
+    """Factor of half the symmetric divergence of the outputs. The paper's alpha is twice this: it
+    adds the losses of both passes, of which this program takes the mean."""
+
+
 class CourseFileConfig(Strict):
     """The prediction file of the CS224N course: `predictions/NAME-SPLIT-output.csv`."""
 
@@ -136,6 +144,10 @@ class TaskConfig(Strict):
 
     smart: SmartConfig | None = None
     """Add the terms of SMART to the loss (`smart: {}` as in the paper)."""
+
+    r_drop: RDropConfig | None = None
+    """Pass the rows twice, with two dropout masks, and add the divergence of the two outputs to the
+    loss (`r_drop: {}`). A step takes the time of two."""
 
     head_lr: float | None = Field(None, gt=0)
     """Learning rate of this head; default `training.head_lr`."""

@@ -78,8 +78,9 @@ def _misfits(config: Config, task: str, head: Any, kind: TaskType) -> Iterator[t
     if batch_norm and not kind.compares_rows and (form.sides or 1) < 2:
         reason = "`mlp_batchnorm` is for pairs and views, as one row has no variance"
         yield "projection", f": {reason}: take `mlp`"
-    if entry.smart is not None and not head.divergence:
-        yield "smart", f" has no distance between two outputs: set `tasks.{task}.smart: null`"
+    for key in ("smart", "r_drop"):
+        if getattr(entry, key) is not None and not head.divergence:
+            yield key, f" has no distance between two outputs: set `tasks.{task}.{key}: null`"
     if entry.metric not in (None, *kind.selects):
         yield "metric", f" has the metrics {', '.join(kind.selects)}, not {entry.metric!r}"
 

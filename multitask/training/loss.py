@@ -1,4 +1,4 @@
-"""The objective of a step: the tasks' losses, their weights, and SMART's terms (Jiang et al.)."""
+"""The objective of a step: the tasks' losses, their weights, and the terms of SMART and R-Drop."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -10,19 +10,21 @@ import torch
 from torch import Tensor, nn
 from torch.amp import GradScaler
 
-from multitask.config import Config, SmartConfig
+from multitask.config import Config, RDropConfig, SmartConfig
 from multitask.data.by_type import reading_of
 from multitask.data.collate import Batch, SharedBatch, by_task, label_tensor, separate
 from multitask.data.splits import Data
 from multitask.models.encoders.packing import Packing
 from multitask.models.multitask_model import Embedded, MultiTaskModel
 from multitask.models.noise import without_dropout
+from multitask.training.consistency import CONSISTENCY, loss_and_consistency
 from multitask.utils.rng import pack_rng, replayed
 from smart.adversarial import perturbation
 from smart.divergence import DIVERGENCES
 
 # the terms as the log names them
-TERMS = ADVERSARIAL, BREGMAN = "adversarial", "bregman"
+ADVERSARIAL, BREGMAN = "adversarial", "bregman"
+TERMS = (ADVERSARIAL, BREGMAN, CONSISTENCY)
 
 
 class Outcome(NamedTuple):
@@ -31,7 +33,7 @@ class Outcome(NamedTuple):
     Attributes:
         loss: the mean loss over the rows with a label, a scalar in fp32.
         scores: the head's scores for these rows.
-        terms: the weighted SMART terms by name, scalars; None if this step has none.
+        terms: the weighted terms of SMART or R-Drop by name, scalars; None if there are none.
     """
 
     loss: Tensor
@@ -40,7 +42,7 @@ class Outcome(NamedTuple):
 
     @property
     def penalty(self) -> Tensor | None:
-        """The sum of the SMART terms, a scalar; None if this step has none."""
+        """The sum of the terms, a scalar; None if this step has none."""
         return None if self.terms is None else sum(self.terms.values(), self.loss.new_zeros(()))
 
 
@@ -53,12 +55,14 @@ class Objective:
         smart: the settings of SMART, by task; tasks without SMART are left out.
         teacher: the momentum teacher of the Bregman terms; None if no task has such a term.
         scaler: the scale of the sum in fp16; None in other precisions.
+        r_drop: the settings of R-Drop, by task.
     """
 
     weights: Mapping[str, float]
     smart: Mapping[str, SmartConfig] = field(default_factory=dict)
     teacher: MultiTaskModel | None = None
     scaler: GradScaler | None = None
+    r_drop: Mapping[str, RDropConfig] = field(default_factory=dict)
 
     def scaled(self, loss: Tensor) -> Tensor:
         """Return the loss to differentiate: times the scale in fp16."""
@@ -81,7 +85,9 @@ class Objective:
         self, model: MultiTaskModel, batches: Sequence[SharedBatch], *, apart: bool = False
     ) -> dict[str, Outcome]:
         """Return each task's outcome; see ``task_losses``."""
-        return task_losses(model, batches, self.smart, self.teacher, apart=apart)
+        return task_losses(
+            model, batches, self.smart, self.teacher, r_drop=self.r_drop, apart=apart
+        )
 
 
 def task_losses(
@@ -89,21 +95,26 @@ def task_losses(
     batches: Sequence[SharedBatch],
     smart: Mapping[str, SmartConfig] | None = None,
     teacher: MultiTaskModel | None = None,
+    *,
+    r_drop: Mapping[str, RDropConfig] | None = None,
     apart: bool = False,
 ) -> dict[str, Outcome]:
     """Compute each task's outcome on its batch; the loss is 0 if no row has a label.
 
     Tasks share a forward pass of the encoder where possible (``MultiTaskModel.passes``). A task in
-    ``smart`` gets a separate pass, and a penalty. With ``apart`` every task gets a separate
-    pass. ``teacher`` is the momentum teacher of the Bregman terms.
+    ``smart`` or ``r_drop`` gets a separate pass, and a penalty. With ``apart`` every task gets a
+    separate pass. ``teacher`` is the momentum teacher of the Bregman terms.
     """
-    smart = smart or {}
+    smart, r_drop = smart or {}, r_drop or {}
     outcomes: dict[str, Outcome] = {}
     tasks = by_task(batches)
-    for encoded in model.passes(batches, apart=tasks if apart else smart):
+    for encoded in model.passes(batches, apart=tasks if apart else {*smart, *r_drop}):
         first, batch = next(iter(by_task(encoded).items()))
         if first in smart:
             outcomes[first] = loss_and_terms(model, first, batch, smart[first], teacher=teacher)
+            continue
+        if first in r_drop:
+            outcomes[first] = Outcome(*loss_and_consistency(model, first, batch, r_drop[first]))
             continue
         for task, vectors in model.encode(encoded).items():
             outcomes[task] = Outcome(*model.loss(task, tasks[task], vectors))

@@ -271,13 +271,14 @@ class Trainer:
 
 
 def objective_of(plan: Plan) -> Objective:
-    """Build the loss: weights, SMART terms, a teacher for Bregman terms, and a scale in fp16."""
+    """Build the loss: weights, terms of SMART and R-Drop, a teacher, and a scale in fp16."""
     tasks = plan.config.tasks
     smart = {name: task.smart for name, task in tasks.items() if task.smart is not None}
+    r_drop = {name: task.r_drop for name, task in tasks.items() if task.r_drop is not None}
     bregman = any(settings.bregman for settings in smart.values())
     teacher = teacher_of(plan.model) if bregman else None
     scaler = GradScaler(plan.device.type) if plan.model.autocast is torch.float16 else None
-    return Objective(plan.loss_weights, smart, teacher, scaler)
+    return Objective(plan.loss_weights, smart, teacher, scaler, r_drop)
 
 
 def _selection(config: Config) -> Selection:
