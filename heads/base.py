@@ -3,11 +3,14 @@
 
 import inspect
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from heads.matryoshka import matryoshka_sizes
 
 
 class Head(nn.Module):
@@ -55,6 +58,10 @@ class Head(nn.Module):
         With ``vectors`` each sequence of a row is pooled to a vector, else the head gets tokens.
         """
         return vectors and form.sides == len(inspect.signature(cls.forward).parameters) - 1
+
+    def train_sizes(self, sizes: Sequence[int] | None, dim: int) -> None:
+        """Set ``matryoshka`` for vectors of width ``dim``. Raises as ``matryoshka_sizes``."""
+        self.matryoshka = matryoshka_sizes(sizes, dim)
 
     def scores(self, pooled: Tensor, batch: Any) -> Tensor:
         """Vectors [sides * B, d], all first sequences first -> scores of the rows with a label."""

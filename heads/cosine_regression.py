@@ -4,7 +4,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from heads.base import NumberScores
-from heads.matryoshka import matryoshka_sizes
 
 
 class CosineRegressionHead(NumberScores):
@@ -31,7 +30,7 @@ class CosineRegressionHead(NumberScores):
         matryoshka: list[int] | None = None,
     ) -> None:
         super().__init__()
-        self.matryoshka = matryoshka_sizes(matryoshka, dim)
+        self.train_sizes(matryoshka, dim)
         if self.matryoshka and linear:
             raise ValueError(
                 "matryoshka needs `linear: false`, as a linear layer mixes all numbers"

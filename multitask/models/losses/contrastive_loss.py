@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from heads.base import Head
-from heads.matryoshka import matryoshka_sizes
 from multitask.utils import distributed
 
 BLOCK = 64  # rows of a dev set that are compared with each other
@@ -52,7 +51,7 @@ class ContrastiveHead(Head):
         matryoshka: list[int] | None = None,
     ) -> None:
         super().__init__()
-        self.matryoshka = matryoshka_sizes(matryoshka, dim)
+        self.train_sizes(matryoshka, dim)
         if temperature <= 0:
             raise ValueError(f"temperature must be positive, not {temperature}")
         if chunk is not None and chunk < 1:
