@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,13 @@ class Parts:
     """The parts of a run that turn token ids into the scores of one task.
 
     Attributes:
-        encoder, adapter: of the task; LoRA is merged into a copy of the encoder.
         config: the run's config.
         task: the task's name.
         model: the model with the weights that serve the task, in evaluation mode, on the CPU.
         tokenizer: the run's tokenizer.
         reader: the task's label reader.
+        merged: the task's LoRA, which ``encoder`` has in its weights, or None.
+        adapter: an adapter of another kind, or None.
         base: the task whose adapter, pooling and projection are used, usually the task itself.
         pooler: the pooler of evaluation mode.
         projection: the projection of evaluation mode, or None.
@@ -58,11 +60,10 @@ class Parts:
     def __post_init__(self) -> None:
         model, task = self.model, self.task
         self.base = model.owners_of(task)[-1]
-        self.encoder: Encoder = model.encoder
-        self.adapter: Any = model.adapter(task)
-        merges = self.adapter is not None and self.adapter.in_maps
-        if merges and self.config.encoder.bitlinear is None:
-            self.encoder, self.adapter = self.adapter.merged(self.encoder), None
+        adapter = model.adapter(task)
+        merges = adapter is not None and adapter.in_maps and self.config.encoder.bitlinear is None
+        self.merged: Any = adapter if merges else None
+        self.adapter: Any = None if merges else adapter
         self.head: Any = model.head(task)
         self.pooler: Any = model.module(task).scoring_pooler
         projection: Any = model.tasks[self.base].scoring_projection
@@ -77,6 +78,12 @@ class Parts:
         key = "pooling" if base.eval_pooling is None else "eval_pooling"
         self.pooling_key = f"tasks.{self.base}.{key}"
         self.pooling_name: str = getattr(base, key).name
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The encoder; with LoRA a copy that has it in the weights, made when it is needed."""
+        encoder = self.model.encoder
+        return encoder if self.merged is None else self.merged.merged(encoder)
 
     def reading(self, library: str) -> str:
         """Say how to read the scores of an export for ``library``; "" if there are none."""

@@ -11,14 +11,15 @@ from multitask.utils.errors import UserError
 
 def check_ternary(parts: Parts) -> BertEncoder:
     """Return the encoder if its layers are ternary and the task has no adapter, else UserError."""
-    if not isinstance(parts.encoder, BertEncoder):
+    encoder = parts.model.encoder
+    if not isinstance(encoder, BertEncoder):
         raise UserError("encoder.name: an encoder of transformers has no ternary layers")
     if parts.adapter is not None:
         message = "the file has only the encoder, without the task's adapter: take `onnx`"
         raise UserError(f"tasks.{parts.base}.adapter: {message}")
     if parts.config.encoder.bitlinear is None:
         raise UserError("no layer is ternary: train with `encoder.bitlinear: {}`")
-    return parts.encoder
+    return encoder
 
 
 CHECKS = {

@@ -95,7 +95,7 @@ def missing_values(parts: Parts) -> list[str]:
 
 def _missing(parts: Parts) -> list[str]:
     pooling = [] if parts.pooling_name == "cls" else [f"{parts.pooling_key}=cls"]
-    projection, wide = parts.projection, parts.encoder.dim
+    projection, wide = parts.projection, parts.model.encoder.dim
     has_tanh = isinstance(projection, Tanh) and projection.output_dim == wide
     return pooling + ([] if has_tanh else [f"tasks.{parts.base}.projection=tanh"])
 
@@ -106,7 +106,7 @@ def _check_head_and_encoder(parts: Parts) -> None:
     if not parts.head.problem_type:
         reason = "no sequence classifier of transformers has such a head"
         raise UserError(f"{key}.head: {entry.head.name}: {reason}: {INSTEAD}")
-    kind = parts.encoder.config.model_type
+    kind = parts.model.encoder.config.model_type
     if not layout_of(kind).classifier:
         reason = f"{kind} puts another layer before its classifier than a task of this project has"
         raise UserError(f"encoder.name: {reason}: {INSTEAD}")
@@ -149,11 +149,11 @@ def compare_model(
     if classifies:
         expected = list(parts.head.classifier_scores(parts.scores(rows)).reshape(len(rows), -1))
     else:
-        expected, last, tokens = [], parts.encoder.num_layers, parts.tokens(rows)
+        encoder, adapter = parts.model.encoder, parts.model.adapter(parts.task)
+        expected, last, tokens = [], encoder.num_layers, parts.tokens(rows)
         for number in range(len(tokens)):
             ids, types = (torch.from_numpy(e[None]).long() for e in tokens.sequence(number))
             mask = torch.ones_like(ids)
-            encoder, adapter = parts.model.encoder, parts.model.adapter(parts.task)
             embedded = encoder.embed(ids, types, mask)
             expected.append(encoder.encode(embedded, mask, (last,), "all", adapter)[last][0])
     difference = max(

@@ -58,7 +58,7 @@ def check_together(tasks: Sequence[Parts]) -> None:
             raise UserError(f"{entry}.max_length: {message}{first.max_length}, or {alone}")
         for task in (first, other):
             if task.model.adapter(task.task) is not None:
-                message = f"with an adapter, a task has an encoder pass of its own: {alone}"
+                message = f"a task with an adapter has its own encoder pass: {alone}"
                 raise UserError(f"tasks.{task.base}.adapter: {message}")
 
 

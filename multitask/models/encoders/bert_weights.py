@@ -38,8 +38,6 @@ MPNET_NAMES = NAMES | {
     "relative.buckets": "encoder.relative_attention_bias",
 }
 MPNET_QKV = [f"encoder.layer.{{}}.attention.attn.{part}" for part in ("q", "k", "v")]
-
-
 # the names of ``BertEncoder.linear_maps`` that are names of modules
 INNER = ("attention.output", "feed_forward.up", "feed_forward.down")
 
@@ -48,10 +46,14 @@ def module_names(model_type: str) -> dict[str, str]:
     """Return the module in `transformers` for each name of ``BertEncoder.linear_maps``; its `{}` is
     the layer's number from 0.
     """
-    mpnet = model_type == "mpnet"
-    names, qkv = (MPNET_NAMES, MPNET_QKV) if mpnet else (NAMES, SPLIT_QKV)
+    names, qkv = _names(model_type)
     found = {name: names["layers.{}." + name] for name in INNER}
     return dict(zip(QKV, qkv, strict=True)) | found
+
+
+def _names(model_type: str) -> tuple[dict[str, str], list[str]]:
+    """Return a type's names by ours, and those of query, key and value."""
+    return (MPNET_NAMES, MPNET_QKV) if model_type == "mpnet" else (NAMES, SPLIT_QKV)
 
 
 def unsupported(config: Any) -> str | None:
@@ -137,8 +139,7 @@ def save_pretrained(encoder: BertEncoder, directory: Path) -> None:
 
 def to_transformers(state: Mapping[str, Tensor], model_type: str = "bert") -> dict[str, Tensor]:
     """Rename our encoder's state dict to the names of a model type in `transformers`."""
-    mpnet = model_type == "mpnet"
-    names, parts = (MPNET_NAMES, MPNET_QKV) if mpnet else (NAMES, SPLIT_QKV)
+    names, parts = _names(model_type)
     renamed = {}
     for name, tensor in state.items():
         stem, _, kind = name.rpartition(".")

@@ -68,10 +68,15 @@ class HFEncoder(nn.Module):
 
         Of an ALBERT, these are the groups of layers that share weights.
         """
-        layers = self.model.get_submodule(self.layout.layers)
         return [
-            {name: m.weight for name, m in layer.named_modules() if isinstance(m, nn.Linear)}
-            for layer in layers
+            {name: module.weight for name, module in layer.items()}
+            for layer in self._linear_modules()
+        ]
+
+    def _linear_modules(self) -> list[dict[str, nn.Linear]]:
+        return [
+            {name: m for name, m in layer.named_modules() if isinstance(m, nn.Linear)}
+            for layer in self.model.get_submodule(self.layout.layers)
         ]
 
     @contextlib.contextmanager
@@ -82,13 +87,12 @@ class HFEncoder(nn.Module):
             term = adapter.term(number, name, rows[0])
             return mapped if term is None else mapped + term
 
-        layers = self.model.get_submodule(self.layout.layers) if adapter is not None else ()
+        layers = [] if adapter is None else self._linear_modules()
         with contextlib.ExitStack() as hooks:
             for number, layer in enumerate(layers, 1):
-                for name, module in layer.named_modules():
-                    if isinstance(module, nn.Linear):
-                        hook = module.register_forward_hook(partial(add, number, name))
-                        hooks.callback(hook.remove)
+                for name, module in layer.items():
+                    hook = module.register_forward_hook(partial(add, number, name))
+                    hooks.callback(hook.remove)
             yield
 
     @property
