@@ -74,7 +74,24 @@ class Head(nn.Module):
         if not len(scores):
             return scores.sum(), scores
         parts = [self.scores(pooled[:, :size], batch) for size in self.matryoshka] or [scores]
-        return torch.stack([self.criterion(part, batch.labels) for part in parts]).sum(), scores
+        return torch.stack([self.mixed_loss(part, batch) for part in parts]).sum(), scores
+
+    def mixed_loss(self, scores: Tensor, batch: Any) -> Tensor:
+        """Return the mean loss on the labels, mixed with that on a teacher's scores, a scalar.
+
+        (1 - w) * criterion + w * T^2 * soft_loss, with the weight w and the temperature T of the
+        batch (Hinton et al. 2015, section 2).
+        """
+        loss = self.criterion(scores, batch.labels)
+        if batch.teacher is None:
+            return loss
+        weight, temperature = batch.teacher_weight, batch.temperature
+        soft = self.soft_loss(scores, batch.teacher.to(scores.dtype), temperature)
+        return (1 - weight) * loss + weight * temperature**2 * soft
+
+    def soft_loss(self, scores: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+        """Scores of rows, and a teacher's [B, K] as ``predict`` has them -> the mean loss."""
+        raise NotImplementedError
 
     def criterion(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Scores and labels of labelled rows -> the mean loss, a scalar."""
@@ -135,6 +152,11 @@ class ClassScores(Head):
         """logits [B, C] -> (class ids [B], probabilities [B, C])."""
         return scores.argmax(-1), scores.softmax(-1)
 
+    def soft_loss(self, scores: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+        """logits [B, C], probabilities [B, C] -> mean cross-entropy of the softened classes."""
+        target = (_log(teacher) / temperature).softmax(-1)
+        return functional.cross_entropy(scores / temperature, target)
+
     def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
         return class_frequencies(labels, num_labels)
 
@@ -154,6 +176,10 @@ class BinaryScores(Head):
         """scores [B] -> (0/1 [B], probability of 1 [B, 1])."""
         probabilities = scores.sigmoid()
         return probabilities.round().long(), probabilities.unsqueeze(1)
+
+    def soft_loss(self, scores: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+        """scores [B], probabilities of 1 [B, 1] -> mean cross-entropy of the softened classes."""
+        return soft_binary_loss(scores, teacher.squeeze(1), temperature)
 
     def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
         """Return the logit of the frequency of 1 for every row."""
@@ -183,9 +209,27 @@ class NumberScores(Head):
         clipped = scores.clamp(self.low, self.high)
         return clipped, clipped.unsqueeze(1)
 
+    def soft_loss(self, scores: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+        """scores [B], the teacher's [B, 1] -> mean of (score - teacher's score)^2."""
+        return self.criterion(scores, teacher.squeeze(1))
+
     def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
         """Return the mean label for every row."""
         return labels.mean().expand(len(labels))
+
+
+def soft_binary_loss(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """Logits, and a teacher's probabilities of the same shape -> mean binary cross-entropy.
+
+    Both are softened: sigmoid(logit(p) / T).
+    """
+    target = ((_log(teacher) - _log(1 - teacher)) / temperature).sigmoid()
+    return functional.binary_cross_entropy_with_logits(logits / temperature, target)
+
+
+def _log(probabilities: Tensor) -> Tensor:
+    """Return the logarithm; a probability that was rounded to 0 stays finite."""
+    return probabilities.clamp(min=1e-12).log()
 
 
 def class_frequencies(labels: Tensor, num_labels: int) -> Tensor:

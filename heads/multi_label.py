@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heads.base import Head
+from heads.base import Head, soft_binary_loss
 
 
 class MultiLabelHead(Head):
@@ -36,6 +36,10 @@ class MultiLabelHead(Head):
     def criterion(self, scores: Tensor, labels: Tensor) -> Tensor:
         """logits [B, C], labels 0/1 [B, C] -> mean binary cross-entropy over rows and classes."""
         return functional.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype))
+
+    def soft_loss(self, scores: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+        """logits [B, C], probabilities [B, C] -> mean cross-entropy of the softened decisions."""
+        return soft_binary_loss(scores, teacher, temperature)
 
     def predict(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """logits [B, C] -> (1 [B, C] where the probability is above 0.5, else 0; probabilities)."""

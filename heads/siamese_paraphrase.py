@@ -7,20 +7,20 @@ from torch import Tensor, nn
 
 from heads.base import BinaryScores
 
-FEATURES = ("u", "v", "abs_diff", "product")
+FEATURES = ("u", "v", "sum", "abs_diff", "product")
 ADVICE = "reads |u - v| alone: try `tasks.{task}.head.features=[u,v,abs_diff]`"
 
 
 class SiameseParaphraseHead(BinaryScores):
     """One logit, Linear(k d, 1), from k features of a pair.
 
-    ``abs_diff`` is |u - v| and ``product`` is u * v: both are the same for (u, v) and (v, u). With
-    ``u`` or ``v`` as a feature (SBERT's [u; v; |u - v|]) the score depends on the order of the
-    pair.
+    ``sum`` is u + v, ``abs_diff`` is |u - v| and ``product`` is u * v: these are the same for
+    (u, v) and (v, u). With ``u`` or ``v`` as a feature (SBERT's [u; v; |u - v|]) the score depends
+    on the order of the pair.
 
     Args:
         dim: width d of a sentence vector.
-        features: any of "u", "v", "abs_diff", "product".
+        features: any of "u", "v", "sum", "abs_diff", "product".
 
     Raises:
         ValueError: not a list, or a feature is missing, unknown or given twice.
@@ -40,5 +40,5 @@ class SiameseParaphraseHead(BinaryScores):
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
         """u, v [B, d] -> logits [B]."""
-        made = {"u": u, "v": v, "abs_diff": (u - v).abs(), "product": u * v}
+        made = {"u": u, "v": v, "sum": u + v, "abs_diff": (u - v).abs(), "product": u * v}
         return self.linear(torch.cat([made[name] for name in self.features], dim=-1)).squeeze(-1)

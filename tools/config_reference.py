@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from multitask.config import Choice, Config, model_in
+from multitask.config import Choice, Config, fields_of, model_in
 from multitask.config.registry import (
     INPUTS,
     KINDS,
@@ -50,7 +50,7 @@ def page() -> str:
 def _models(path: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
     """Yield every block of keys with its key path, the outermost first."""
     yield path, model
-    for name, field in model.model_fields.items():
+    for name, field in fields_of(model).items():
         inner = model_in(field.annotation)
         if inner is not None and inner is not Choice:
             below = f"{path}.{name}" if path else name
@@ -65,7 +65,7 @@ def _block(path: str, model: type[BaseModel]) -> str:
     meanings = _meanings(model)
     rows = [
         [f"`{name}`", _type(path, name, field), _default(field), meanings[name]]
-        for name, field in model.model_fields.items()
+        for name, field in fields_of(model).items()
     ]
     title = f"## `{path}`" if path else "## Top level"
     table = _table(["key", "type", "default", "meaning"], rows)
@@ -83,7 +83,7 @@ def _meanings(model: type[BaseModel]) -> dict[str, str]:
     for field, below in pairwise(definition.body):
         match field, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
-                meanings[name] = Template(" ".join(text.split())).substitute(names)
+                meanings[name.rstrip("_")] = Template(" ".join(text.split())).substitute(names)
     return meanings
 
 

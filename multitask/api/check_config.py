@@ -37,12 +37,14 @@ def check_config(config: Config, *, dry_run: bool, say: Callable[[str], None]) -
     """
     from multitask.training.describe_plan import describe_plan
     from multitask.training.describe_plan import dry_run as one_batch_each
+    from multitask.training.distillation import check_teachers
     from multitask.training.setup import set_up
     from multitask.utils.device import pick_device
 
     with config.errors_at(("device",)):
         device = pick_device(config.device)
     plan = set_up(config, device, say)
+    check_teachers(config, plan.data.readers)
     yield "\n".join(describe_plan(plan))
     if dry_run:
         yield "\none batch of each task, forward and backward"

@@ -8,11 +8,17 @@ line, key path and the nearest valid key. No torch import here. ``docs/configura
 generated from the docstrings below the fields.
 """
 
-from multitask.config.base import EMBEDDED_DIR, Choice, Strict, model_in
+from multitask.config.base import EMBEDDED_DIR, Choice, Strict, fields_of, model_in
 from multitask.config.config import BitLinearConfig, Config, EncoderConfig, InitFromConfig
 from multitask.config.data_config import TEXT_KEYS, DataConfig
 from multitask.config.read_config import load_config
-from multitask.config.task_config import CourseFileConfig, RDropConfig, SmartConfig, TaskConfig
+from multitask.config.task_config import (
+    CourseFileConfig,
+    DistillConfig,
+    RDropConfig,
+    SmartConfig,
+    TaskConfig,
+)
 from multitask.config.training_config import StageConfig, TrainingConfig
 from multitask.config.validation_error import explain
 from multitask.config.yaml_reader import KeyPath

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from multitask.config.yaml_reader import KeyPath
@@ -133,6 +134,11 @@ class Choice(BaseModel):
     def options(self) -> dict[str, Any]:
         """All keys except ``name``: any YAML, the constructor arguments of the method."""
         return dict(self.model_extra or {})
+
+
+def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a model by the keys that YAML has."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:

@@ -97,9 +97,9 @@ def _problems(config: Config) -> Iterator[tuple[KeyPath, str]]:
         if isinstance(epoch, str) and epoch not in names:
             yield path, f"expected longest, a task or a number of steps{suggest(epoch, names)}"
     scored = [n for n, t in tasks.items() if t.evaluate_only and not training.holdout]
-    names = ["joint", "per_task", *trained, *scored]
+    names = ["joint", "per_task", "last", *trained, *scored]
     if training.select not in names:
-        message = "expected joint, per_task or a task that is evaluated during training"
+        message = "expected joint, per_task, last or a task that is evaluated during training"
         if training.select in tasks and training.holdout:
             message += ", on rows of the holdout"
         yield ("training", "select"), message + suggest(training.select, names)
@@ -161,7 +161,7 @@ def _sharing(config: Config, name: str) -> Iterator[tuple[KeyPath, str]]:
             same = getattr(task.data, key) == getattr(host.data, key)
             if key not in NOT_SHARED_WITH_ROWS and not same:
                 yield ("data", key), f"must be as in {other!r}, whose rows these are: leave it out"
-    for key in ("smart", "r_drop"):  # `defaults` may set it
+    for key in ("smart", "r_drop", "distill"):  # `defaults` may set it
         if getattr(task, key) and task.only_scored and not config.is_default(("tasks", name, key)):
             yield (key,), "the task is only scored, never trained: leave this out"
     if task.only_scored:

@@ -220,7 +220,7 @@ class Config(Strict):
 
     def resolved(self) -> dict[str, object]:
         """Return the resolved config as plain values."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", by_alias=True)
 
 
 def seen_corpora(config: Config) -> dict[str, str]:

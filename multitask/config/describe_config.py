@@ -124,6 +124,8 @@ def _task(config: Config, task: str, numbers: dict[str, str]) -> Iterator[str]:
         parts.append(f"SMART: {_smart(entry.smart)}")
     if trained and entry.r_drop is not None:
         parts.append(f"R-Drop: weight {entry.r_drop.weight:g}")
+    if trained and entry.distill is not None:
+        parts.append(f"distillation: {len(entry.distill.from_)} teachers")
     end = f"{node}_{'loss' if trained else 'scores'}([{_label(*parts)}])"
     if entry.share_head is not None:
         yield f"{numbers[entry.share_head]}_head --> {end}"

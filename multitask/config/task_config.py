@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from multitask.config.base import Choice, Strict, mistake
+from multitask.config.base import AbsolutePath, Choice, Strict, mistake
 from multitask.config.data_config import TEXT_KEYS, DataConfig
 from multitask.config.registry import input_type, registered
 from multitask.utils.limits import COURSE_NAME, MOST_DROPOUT
@@ -66,6 +66,21 @@ class RDropConfig(Strict):
     weight: float = Field(1.0, gt=0)
     """Factor of half the symmetric divergence of the outputs. The paper's alpha is twice this: it
     adds the losses of both passes, of which this program takes the mean."""
+
+
+class DistillConfig(Strict):
+    """Distillation (Hinton et al. 2015): the task also learns the scores of finished runs."""
+
+    from_: list[AbsolutePath] = Field(min_length=1, alias="from")
+    """Run directories with weights that have a task of this name and labels (`ablate` needs
+    `--keep-weights`). Their scores on the training rows are averaged before the first step."""
+
+    weight: Annotated[float, Field(gt=0, le=1)] | Literal["anneal"] = "anneal"
+    """Share of the teachers' scores in the loss; the labels have the rest. `anneal`: from 1 in the
+    first step to 0 after the last (Clark et al. 2019)."""
+
+    temperature: float = Field(1.0, gt=0)
+    """Softens the probabilities of teachers and student. The term is multiplied by its square."""
 
 
 class CourseFileConfig(Strict):
@@ -148,6 +163,9 @@ class TaskConfig(Strict):
     r_drop: RDropConfig | None = None
     """Pass the rows twice, with two dropout masks, and add the divergence of the two outputs to the
     loss (`r_drop: {}`). A step takes the time of two."""
+
+    distill: DistillConfig | None = None
+    """Learn the scores of finished runs in addition to the labels."""
 
     head_lr: float | None = Field(None, gt=0)
     """Learning rate of this head; default `training.head_lr`."""

@@ -113,7 +113,8 @@ class TrainingConfig(Strict):
 
     select: str = "joint"
     """Which weights the run reports and predicts with: the best mean over tasks (`joint`), the best
-    of each task (`per_task`), or the best of the named task."""
+    of each task (`per_task`), or the best of the named task. `last`: those of the last step, so
+    that no evaluation selects; dev is then only reported, unless tasks stop early on it."""
 
     frozen_baseline: bool = True
     """Also train the heads on the frozen encoder and report their scores. For a task with

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ValidationError
 
-from multitask.config.base import Choice, describe, model_in
+from multitask.config.base import Choice, describe, fields_of, model_in
 from multitask.config.config import Config
 from multitask.config.task_config import TaskConfig
 from multitask.config.yaml_merge import Tree
@@ -74,9 +74,9 @@ def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserE
             inside, above = TaskConfig, above[2:]
         for part in above:
             if isinstance(part, str) and inside is not None:  # a list has the model of its items
-                field = inside.model_fields.get(part)
+                field = fields_of(inside).get(part)
                 inside = field and model_in(field.annotation)
-        known = () if inside is None else tuple(inside.model_fields)
+        known = () if inside is None else tuple(fields_of(inside))
         if len(path) == 1:
             known = (*known, *(("defaults",) if model is Config else ()), "extends")
         message = f"unknown key{_meant(path, known)}"
@@ -105,12 +105,12 @@ def full_keys(word: str) -> list[str]:
     """
     sections: dict[tuple[str, ...], type[BaseModel]] = {(): Config, ("defaults",): TaskConfig}
     for above, model in list(sections.items()):
-        for name, field in model.model_fields.items():
+        for name, field in fields_of(model).items():
             inner = model_in(field.annotation)
             if inner not in (None, Choice) and name not in ("tasks", "stages"):
                 sections[*above, name] = inner
     exact = [
-        ".".join((*above, word)) for above, model in sections.items() if word in model.model_fields
+        ".".join((*above, word)) for above, model in sections.items() if word in fields_of(model)
     ]
     word = word.lower().replace("-", "_")
     keys = exact or [key for key, words in SYNONYMS.items() if word in words.split()]

@@ -41,6 +41,9 @@ class Batch:
             original ids.
         context: True for the tokens that may be part of an answer, bool [S, T].
         lengths: the tokens of each sequence, int64 [S] on the host, where all pads are at the end.
+        teacher: a teacher's scores for the M rows with a label, float32 [M, K]; None without one.
+        teacher_weight: their share in the loss.
+        temperature: softens the teacher's and the student's probabilities.
     """
 
     input_ids: Tensor
@@ -56,6 +59,9 @@ class Batch:
     masked_ids: Tensor | None = None
     context: Tensor | None = None
     lengths: np.ndarray | None = None
+    teacher: Tensor | None = None
+    teacher_weight: float = 0.0
+    temperature: float = 1.0
 
     @classmethod
     def of_vectors(cls, sides: int, labels: Tensor | None = None) -> "Batch":

@@ -17,6 +17,21 @@ from multitask.utils import distributed
 
 
 @dataclass
+class Teacher:
+    """What a task learns from in addition to its labels.
+
+    Attributes:
+        scores: the teacher's scores of the N training rows, float32 [N, K].
+        temperature: softens the probabilities.
+        weight: the share of the scores in the loss of the next step.
+    """
+
+    scores: np.ndarray
+    temperature: float
+    weight: float = 0.0
+
+
+@dataclass
 class TrainRows:
     """The training rows of one stream.
 
@@ -29,6 +44,7 @@ class TrainRows:
         masking: masks tokens; the labels are then the hidden ids. Each pass over the rows masks
             other tokens. They depend only on the stream's seed and the pass.
         keep_text: with ``masking``, batches also have ``labels`` and the original text.
+        teachers: the teacher of each task that has one.
         _masked: a cache: the number of a pass, and its masked tokens.
     """
 
@@ -38,6 +54,7 @@ class TrainRows:
     stream: TaskStream
     masking: Masking | None = None
     keep_text: bool = False
+    teachers: dict[str, Teacher] = field(default_factory=dict)
     _masked: tuple[int, Tokens] | None = field(default=None, init=False)
 
     @property
@@ -82,7 +99,11 @@ class TrainRows:
         if self.task_types[task].compares_rows and not share:  # it counts on another rank
             labels = np.full_like(labels, -1)
         missing = self.missing(task, rows)
-        return inputs.with_labels(labels, missing, share=share, step_rows=step_rows)
+        batch = inputs.with_labels(labels, missing, share=share, step_rows=step_rows)
+        if teacher := self.teachers.get(task):
+            batch.teacher = torch.from_numpy(teacher.scores[rows[~missing]])
+            batch.teacher_weight, batch.temperature = teacher.weight, teacher.temperature
+        return batch
 
 
 def train_loaders(

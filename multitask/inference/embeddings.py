@@ -24,6 +24,7 @@ from multitask.models.pretrained import load_encoder_and_tokenizer
 from multitask.reporting.sts_report import VectorFacts
 from multitask.store.prepare_run import check_encoder
 from multitask.store.run_directory import load_run_config, open_run
+from multitask.store.saved import LAST
 from multitask.tasks.metrics import joint_tasks
 from multitask.utils.device import pick_device
 from multitask.utils.errors import UserError
@@ -146,6 +147,8 @@ class Vectors:
         select = config.training.select
         if select == "per_task":
             selecting = [config.selecting_tasks()[str(self.task)]]
+        elif select == LAST:
+            selecting = [n for n, task in config.tasks.items() if task.early_stopping.patience]
         else:
             selecting = [select] if select in rows else joint_tasks(kinds)
         return seen, splits(selecting, "dev")

@@ -80,12 +80,13 @@ class TrainedRun:
         scorer: runs the model with the weights that are loaded.
     """
 
-    def __init__(self, directory: Path, config: Config) -> None:
+    def __init__(self, directory: Path, config: Config, *, every_process: bool = False) -> None:
+        """Load a run; with ``every_process`` all processes do, and share out the rows to score."""
         self.directory = directory
         self.config = config
         self._loaded_from = self._found()
         self.tasks = list(config.tasks)
-        if planned_world() > 1:
+        if planned_world() > 1 and not every_process:
             raise UserError("a trained run is loaded by one process: start without a launcher")
         with config.errors_at(("device",)):
             self.device = pick_device(config.device)

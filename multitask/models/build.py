@@ -16,7 +16,7 @@ from multitask.models.task_module import HeadOnSharedPooling, TaskModule
 from multitask.utils.device import autocast_dtype
 
 # names that `freeze:` and the log use for other parts of the model
-TAKEN = ("adapters", "encoder", "embeddings", "heads", "joint", "longest")
+TAKEN = ("adapters", "encoder", "embeddings", "heads", "joint", "last", "longest")
 
 
 def initial_model(

@@ -28,7 +28,7 @@ def check_head(config: Config, task: str) -> TaskType:
     name = config.tasks[task].head.name
     kind = head_type(name)
     for key, message in _misfits(config, task, resolve("head", name), kind):
-        raise config.error(("tasks", task, key), f"head {name!r}{message}")
+        raise config.error(("tasks", task, *key.split(".")), f"head {name!r}{message}")
     return kind
 
 
@@ -81,6 +81,11 @@ def _misfits(config: Config, task: str, head: Any, kind: TaskType) -> Iterator[t
     for key in ("smart", "r_drop"):
         if getattr(entry, key) is not None and not head.divergence:
             yield key, f" has no distance between two outputs: set `tasks.{task}.{key}: null`"
+    if entry.distill is not None:
+        if not head.divergence:
+            yield "distill", " cannot learn scores: leave this out"
+        if kind.described_by == "label_range" and entry.distill.temperature != 1:
+            yield "distill.temperature", " predicts numbers, which are not softened: leave this out"
     if entry.metric not in (None, *kind.selects):
         yield "metric", f" has the metrics {', '.join(kind.selects)}, not {entry.metric!r}"
 

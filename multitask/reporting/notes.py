@@ -30,7 +30,7 @@ def run_notes(runs: Runs) -> list[str]:
         )
     if any(report.trial for _, report in runs):
         notes.append("Trials (`--try`): few rows of train and dev, so these scores are no results.")
-    selected = [run for run, report in runs if report.selection_split == "dev"]
+    selected = [run for run, report in runs if report.dev_selected]
     if selected:
         notes.append(
             "Weights were selected on the dev rows that are compared here, which flatters scores "

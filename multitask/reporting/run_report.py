@@ -17,7 +17,7 @@ from multitask.reporting.page import Code, Image, Lines, Page, Section, Text, Ti
 from multitask.reporting.table_formats import Table, duration, number, score
 from multitask.store.run_directory import RunDirectory
 from multitask.store.run_log import Event
-from multitask.store.saved import RunReport, TaskReport
+from multitask.store.saved import LAST, RunReport, TaskReport
 from multitask.tasks.base import NoLabels
 from multitask.tasks.rows import ordinal
 from multitask.utils.errors import reading
@@ -198,14 +198,16 @@ def _summary(report: RunReport) -> str:
     kernels = "" if report.kernels == "torch" else f", {report.kernels} kernels"
     how = report.precision + kernels
     device = report.device if report.gpu is None else f"{report.device} ({report.gpu.name})"
-    ways = {"joint": "jointly", "per_task": "for each task"}
-    selected = ways.get(report.select, f"for {report.select}")
+    ways = {"joint": "selected jointly", "per_task": "selected for each task"}
+    selected = ways.get(report.select, f"selected for {report.select}")
+    selected = f"{selected} on {report.selection_split}"
+    if report.select == LAST:
+        selected = "of the last step"
     return (
         f"{', '.join(tasks)} on {encoder.name} ({encoder.parameters / 1e6:.1f} M parameters):"
         f" mean dev score {score(report.overall.mean)} after {steps.done:,} of "
         f"{steps.planned:,} steps in {duration(report.wall_time_s)} on {device} "
-        f"({how}), seed {report.seed}; weights selected {selected} on "
-        f"{report.selection_split}."
+        f"({how}), seed {report.seed}; weights {selected}."
     )
 
 

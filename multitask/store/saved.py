@@ -14,6 +14,7 @@ from multitask.store.files import read_json, without_nan
 from multitask.utils.errors import UserError
 
 JOINT = "joint"  # the name of the joint mean among the tasks' best steps
+LAST = "last"  # `training.select`: no evaluation selects the weights
 
 Number = int | float  # an int stays an int in the file
 Score = Number | None  # None: undefined; NaN before it is saved
@@ -210,6 +211,12 @@ class RunReport(Saved):
     tasks: dict[str, TaskReport]
     warnings: list[str] = []
 
+    @property
+    def dev_selected(self) -> bool:
+        """True if scores on dev chose the weights, or the step at which a task stopped."""
+        stopped = any(task.stopped_at_step is not None for task in self.tasks.values())
+        return self.selection_split == "dev" and (self.select != LAST or stopped)
+
     def with_tasks(self, tasks: dict[str, TaskReport]) -> "RunReport":
         """Return the report with other tasks."""
         return self.model_copy(update={"tasks": tasks})
@@ -222,7 +229,8 @@ def selected_steps(
 
     ``tasks`` maps each task to the task whose evaluations select its weights: itself, if it trains.
     """
+    chosen = JOINT if select == LAST else select  # with `last` all have the same step
     return {
-        task: best[selecting if select == "per_task" else select]
+        task: best[selecting if chosen == "per_task" else chosen]
         for task, selecting in tasks.items()
     }

@@ -62,4 +62,5 @@ def twice(batch: Batch) -> Batch:
         masked_ids=rows(batch.masked_ids),
         context=rows(batch.context),
         lengths=lengths,
+        teacher=None if batch.teacher is None else torch.cat([batch.teacher, batch.teacher]),
     )

@@ -238,7 +238,9 @@ def dropout_warnings(config: Config, model: MultiTaskModel, data: Data) -> list[
     return [
         f"{task}: two views of a text are equal, as {kind} has no dropout: set `encoder.dropout`"
         for task, entry in config.tasks.items()
-        if data.readers[task].task_type.compares_rows
-        and input_of(entry).texts == 1
-        and not has_dropout(architecture)
+        if not has_dropout(architecture)
+        and (
+            (data.readers[task].task_type.compares_rows and input_of(entry).texts == 1)
+            or (entry.r_drop and not entry.dropout)
+        )
     ]

@@ -24,6 +24,7 @@ from multitask.store.run_directory import RunDirectory
 from multitask.store.saved import RunReport
 from multitask.training.callbacks import Callback
 from multitask.training.describe_plan import describe_data, export_remarks
+from multitask.training.distillation import check_teachers
 from multitask.training.frozen_baselines import run_baselines
 from multitask.training.metric_log import divergence_logged
 from multitask.training.report_json import save_results
@@ -81,6 +82,8 @@ def train(
             if complete:
                 complete_pages(run)
             else:
+                if checkpoint is None:  # a resumed run has its teachers' scores
+                    check_teachers(plan.config, plan.data.readers)
                 options = {"resume": resume, "overwrite": overwrite}
                 start_directory(plan.config, started_with(plan), held=held, **options)
             return complete, checkpoint
@@ -119,6 +122,8 @@ def fit(
     distributed.on_first(partial(run.seal, finished=False))
     trainer = Trainer(plan, run.path, say, callbacks)
     trainer.progress.began = began
+    if trainer.distillation is not None and checkpoint is None:
+        trainer.distillation.ask(say)
     revision = git_revision()  # now: the working tree may change while the run trains
     with closing(trainer.log), working("training"):
         torch.manual_seed(config.seed + distributed.rank())  # each rank: other dropout masks

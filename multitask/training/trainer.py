@@ -22,6 +22,7 @@ from multitask.training.callbacks import (
     ProgressBar,
 )
 from multitask.training.checkpoints import Checkpoints, Stateful
+from multitask.training.distillation import Distillation, distilled
 from multitask.training.loss import Objective
 from multitask.training.metric_log import MetricLog
 from multitask.training.next_task import Turns
@@ -50,6 +51,7 @@ class Trainer:
         objective: the loss that a step minimises.
         measures: evaluates the tasks.
         selection: remembers the best steps; its early stopping stops tasks.
+        distillation: the scores of finished runs that tasks learn; None without.
         progress: counts steps, turns, sentences and seconds.
         log: ``metrics.jsonl``.
         checkpoints: saves and restores all parts.
@@ -78,6 +80,8 @@ class Trainer:
         self.objective = objective_of(plan)
         self.selection = _selection(config)
         self.progress = Progress(plan.device)
+        taught = distilled(config)
+        self.distillation = Distillation(plan, taught) if taught else None
         self.log = MetricLog(run.metrics)
 
         # the parts whose state changes; a resume restores them in this order
@@ -91,6 +95,7 @@ class Trainer:
             "selection": self.selection,
             "rng": RandomState(),
             "teacher": self.objective.teacher,
+            "distillation": self.distillation,
             "surgery": plan.surgery,
             "scaler": self.objective.scaler,
         }
@@ -105,6 +110,8 @@ class Trainer:
         callbacks: list[Callback] = [self.log, ProgressBar(say)]
         if (teacher := self.objective.teacher) is not None:
             callbacks.append(MomentumTeacher(teacher))
+        if self.distillation is not None:
+            callbacks.append(self.distillation)
         if config.encoder.bitlinear is not None:
             encoders = [model.encoder for model in (plan.model, teacher) if model is not None]
             callbacks.append(BitLinearStrength(encoders, config.encoder.bitlinear.gradual))
@@ -291,5 +298,6 @@ def _selection(config: Config) -> Selection:
     }
     patience = {name: setting.patience for name, setting in settings.items()}
     return Selection(
-        EarlyStopping(patience, {name: setting.min_delta for name, setting in settings.items()})
+        EarlyStopping(patience, {name: setting.min_delta for name, setting in settings.items()}),
+        select,
     )

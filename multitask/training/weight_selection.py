@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from multitask.store.saved import JOINT
+from multitask.store.saved import JOINT, LAST
 from multitask.tasks.metrics import improves, mean_of_defined
 
 
@@ -79,7 +79,7 @@ class Best:
 
 @dataclass
 class Selection:
-    """Remembers the best steps. ``training.select`` then chooses among them.
+    """Remembers the best steps. ``training.select`` then chooses among them, or takes the last.
 
     NaN is never an improvement. A stopped task can still reach a new best.
 
@@ -89,12 +89,14 @@ class Selection:
 
     Attributes:
         early_stopping: stops tasks on the same evaluations; its state is saved with the best steps.
+        select: ``training.select``; with `last` each evaluation counts as the best so far.
         best: the best value of each task and of ``joint``, however small the gain was.
         latest: the step of the latest evaluation.
         defined: the number of tasks with a score at the best joint step.
     """
 
     early_stopping: EarlyStopping
+    select: str = JOINT
     best: dict[str, Best] = field(default_factory=dict)
     latest: int = 0
     defined: int = 0
@@ -116,9 +118,12 @@ class Selection:
                 best.value, best.step = value, step
 
     def best_steps(self) -> dict[str, int]:
-        """Return the best step of each task and of ``joint``; the latest if all values were NaN."""
+        """Return the best step of each task and of ``joint``.
+
+        It is the latest evaluated step if all values were NaN, or with `select: last`.
+        """
         return {
-            name: self.latest if best.step is None else best.step
+            name: self.latest if best.step is None or self.select == LAST else best.step
             for name, best in self.best.items()
         }
 

@@ -148,3 +148,55 @@ def test_symmetry_is_as_documented(name, symmetric):
     head = make_head(name)
     u, v = vectors(head)
     assert torch.allclose(head(u, v), head(v, u), rtol=0, atol=1e-12) == symmetric
+
+
+def cross_entropy(target, given):
+    return -math.fsum(p * math.log(q) for p, q in zip(target, given, strict=True))
+
+
+def softened(probabilities, temperature):
+    powers = [p ** (1 / temperature) for p in probabilities]
+    return [power / math.fsum(powers) for power in powers]
+
+
+@variants
+@pytest.mark.parametrize("temperature", [1, 3])
+def test_the_loss_on_a_teachers_scores_equals_the_formula(name, options, temperature):
+    """(1 - w) times the loss on labels plus w T^2 times that on softened probabilities."""
+    head = make_head(name, options)
+    inputs, gold, weight = vectors(head), labels(head), 0.3
+    _, teacher = head.predict(torch.cat([head(*vectors(head, seed=9))]))
+    teacher = teacher.detach()
+    scores = head(*inputs)
+    _, shown = head.predict(scores)
+    if head.divergence == "squared_error":
+        temperature, pairs = 1, zip(teacher[:, 0].tolist(), scores.tolist(), strict=True)
+        losses = [(one - other) ** 2 for one, other in pairs]
+    elif head.divergence == "symmetric_kl":
+        pairs = zip(teacher.tolist(), shown.tolist(), strict=True)
+        losses = [cross_entropy(*(softened(row, temperature) for row in pair)) for pair in pairs]
+    else:  # each number is the probability of a decision of its own
+        pairs = zip(teacher.flatten().tolist(), shown.flatten().tolist(), strict=True)
+        losses = [
+            cross_entropy(*(softened([p, 1 - p], temperature) for p in pair)) for pair in pairs
+        ]
+    soft = math.fsum(losses) / len(losses)
+    expected = (1 - weight) * head.criterion(scores, gold).item() + weight * temperature**2 * soft
+    batch = Batch.of_vectors(len(inputs), gold)
+    batch.teacher, batch.teacher_weight, batch.temperature = teacher, weight, temperature
+    loss, _ = head.loss(torch.cat(inputs), batch)
+    assert loss.item() == pytest.approx(expected, rel=1e-9)
+    loss.backward()
+    assert all(vector.grad is not None for vector in inputs)
+
+
+@variants
+def test_a_teacher_that_is_sure_stays_finite(name, options):
+    head = make_head(name, options)
+    inputs, gold = vectors(head), labels(head)
+    _, shown = head.predict(head(*inputs))
+    batch = Batch.of_vectors(len(inputs), gold)
+    batch.teacher, batch.teacher_weight = shown.detach().round().float(), 1.0
+    loss, _ = head.loss(torch.cat(inputs), batch)
+    loss.backward()
+    assert loss.isfinite() and all(vector.grad.isfinite().all() for vector in inputs)

@@ -1,7 +1,5 @@
 """The loss over the first numbers of vectors equals `MatryoshkaLoss` of sentence-transformers."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from sentence_transformers.sentence_transformer.losses import (
@@ -12,6 +10,7 @@ from sentence_transformers.sentence_transformer.losses import (
 from torch import nn
 
 from multitask.config.registry import build
+from multitask.data.collate import Batch
 from multitask.utils.errors import UserError
 
 DIM, ROWS, SIZES = 8, 5, [8, 5, 2]
@@ -39,7 +38,7 @@ def vectors():
 def ours(name, context, options, labels):
     u, v = vectors()
     head = build("head", name, options, context).train()
-    batch = SimpleNamespace(sides=2, labelled=None, labels=labels)
+    batch = Batch.of_vectors(2, labels)
     loss, scores = head.loss(torch.cat([u, v]), batch)
     loss.backward()
     return loss, u.grad, v.grad, scores

@@ -15,6 +15,7 @@ def naive_scores(head, u, v, features=("abs_diff",)):
     made = {
         "u": u,
         "v": v,
+        "sum": [a + b for a, b in zip(u, v, strict=True)],
         "abs_diff": [abs(a - b) for a, b in zip(u, v, strict=True)],
         "product": [a * b for a, b in zip(u, v, strict=True)],
     }

@@ -1,0 +1,169 @@
+"""Distillation in runs: against a plain loop, killed and resumed without teachers, refused ones."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+import run_multitask
+from multitask import load
+from multitask.config import load_config
+from multitask.training import trainer
+from multitask.training.distillation import Distillation, distilled
+from multitask.training.setup import set_up
+from tests.support.kill import kill_inside
+from tests.support.messages import complaint
+from tests.support.run_files import events, results
+
+TEACHER = ["training.max_steps=4", "training.holdout=0.2"]
+STUDENT = ["training.max_steps=6", "training.holdout=0.2", "training.checkpoint_steps=2"]
+OTHER_STEPS = ["training.combine=joint", "training.gradient_surgery=pcgrad"]
+
+
+def command(overrides, run, *more):
+    return ["configs/cs224n.yaml", *overrides, *more, f"output_dir={run}"]
+
+
+@pytest.fixture
+def teachers(tiny_overrides, tmp_path):
+    made = [tmp_path / f"teacher-{seed}" for seed in (1, 2)]
+    for seed, run in enumerate(made):
+        changes = [f"seed={seed}", "tasks.sst.pooling=mean", *TEACHER]
+        assert run_multitask.main(command(tiny_overrides, run, *changes)) == 0
+    return made
+
+
+def learns(task, teachers, **options):
+    settings = {"from": [str(run) for run in teachers], **options}
+    return f"tasks.{task}.distill={json.dumps(settings)}"
+
+
+def test_scores_are_the_mean_of_the_teachers_on_the_rows_that_train(teachers, tiny_overrides):
+    changes = [learns("sst", teachers, weight=0.5), learns("sts", teachers[:1]), *STUDENT]
+    config = load_config(Path("configs/cs224n.yaml"), [*tiny_overrides, *changes])
+    plan = set_up(config, torch.device("cpu"), lambda line: None)
+    distillation = Distillation(plan, distilled(config))
+    distillation.ask(lambda line: None)
+    for task, members in (("sst", teachers), ("sts", teachers[:1])):
+        rows = plan.data.splits[task]["train"].rows.texts
+        texts = [row[0] if len(row) == 1 else tuple(row) for row in rows]
+        each = [[r["scores"] for r in load(run).predict(task, texts)] for run in members]
+        each = [[list(s.values()) if isinstance(s, dict) else [s] for s in run] for run in each]
+        expected = np.mean(np.array(each, dtype=np.float64), axis=0)
+        given = plan.loaders[task].teachers[task].scores
+        assert np.abs(given.reshape(expected.shape) - expected).max() < 1e-5
+    assert "qqp" not in plan.loaders["qqp"].teachers
+
+
+@pytest.mark.parametrize("more", [[], OTHER_STEPS], ids=["alternate", "joint"])
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_numbers_without_teachers(
+    more, teachers, tiny_overrides, tmp_path
+):
+    changes = [
+        *STUDENT,
+        *more,
+        learns("sst", teachers, temperature=2.0),
+        learns("qqp", teachers, weight=0.4),
+        "tasks.qqp.r_drop={weight: 2}",
+        learns("sts", teachers),
+        "tasks.sts.smart={}",
+        "training.select=last",
+    ]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert run_multitask.main(command(tiny_overrides, whole, *changes)) == 0
+    kill_inside(
+        f"{trainer.__name__}:train_step", "after", 3, command(tiny_overrides, killed, *changes)
+    )
+    for run in teachers:
+        shutil.rmtree(run)
+    given = command(tiny_overrides, killed, *changes)
+    assert run_multitask.main([*given, "--resume"]) == 0
+    assert results(killed) == results(whole)
+    report = json.loads((killed / "report.json").read_text())
+    last = {entry["selected_step"] for entry in report["tasks"].values()}
+    assert last == {report["steps"]["done"]}
+    assert load(killed).predict("sst", ["a good film"])
+    exported = ["export", str(killed), str(tmp_path / "onnx"), "--format", "onnx", "--task", "qqp"]
+    assert run_multitask.main(exported) == 0
+    assert run_multitask.main(["evaluate", str(killed)]) == 0
+
+
+def test_anneal_goes_from_the_teacher_to_the_labels(teachers, tiny_overrides, tmp_path):
+    """The first step sees only the teacher, so other labels of the same rows change nothing."""
+    losses = {}
+    for name, weight in (("anneal", "anneal"), ("all", 1.0), ("none", None)):
+        run = tmp_path / name
+        taught = [] if weight is None else [learns("sst", teachers, weight=weight)]
+        changes = [*STUDENT, "stages=[{tasks: [sst]}]", "training.schedule=constant", *taught]
+        assert run_multitask.main(command(tiny_overrides, run, *changes)) == 0
+        losses[name] = [line["loss"] for line in events(run, "step")]
+    assert losses["anneal"][0] == losses["all"][0] != losses["none"][0]
+    assert losses["anneal"][-1] != losses["all"][-1]
+
+
+def change(run, **keys):
+    file = run / "config.yaml"
+    content = yaml.safe_load(file.read_text())
+    content["training"] |= keys
+    file.write_text(yaml.safe_dump(content))
+
+
+@pytest.mark.parametrize(
+    "fault", ["holdout", "classes", "weights", "task", "unfinished", "missing"]
+)
+def test_a_teacher_that_does_not_fit_is_one_line(fault, teachers, tiny_overrides, tmp_path, capsys):
+    run, changes = teachers[1], [*STUDENT]
+    match fault:
+        case "holdout":
+            changes.append("training.holdout=0.3")
+        case "classes":
+            changes.append("tasks.sst.data.labels={0: a, 1: b, 2: c, 3: d, 4: e}")
+        case "weights":
+            shutil.rmtree(run / "weights")
+            shutil.rmtree(run / "checkpoints")
+        case "task":
+            changes += [
+                "tasks.more={data: {train: ids-sst-dev.csv, dev: ids-sst-dev.csv, "
+                "text: sentence, label: sentiment}, head: classification, max_length: 48}"
+            ]
+        case "unfinished":
+            (run / "report.json").unlink()
+        case "missing":
+            shutil.rmtree(run)
+    task = "more" if fault == "task" else "sst"
+    changes.append(learns(task, teachers[1:] if fault == "task" else teachers))
+    target = tmp_path / "run"
+    said = complaint(capsys, *command(tiny_overrides, target, *changes))
+    place = 0 if fault in ("task", "holdout", "classes") else 1
+    assert (f"tasks.{task}.distill.from.{place}" in said and str(teachers[1]) in said) or place == 0
+    assert not (target / "checkpoints").exists()
+    assert f"tasks.{task}.distill.from.{place}" in complaint(
+        capsys, "check", *command(tiny_overrides, target, *changes)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        (["tasks.sst.distill={from: []}"], "tasks.sst.distill.from"),
+        (["tasks.sst.distill={from: [a], weight: 0}"], "tasks.sst.distill.weight"),
+        (["tasks.sst.distill={form: [a]}"], "from"),
+        (["tasks.sts.distill={from: [a], temperature: 2}"], "tasks.sts.distill.temperature"),
+        (
+            [
+                "tasks.sst.head=token_classification",
+                "tasks.sst.pooling=tokens",
+                "tasks.sst.distill={from: [a]}",
+            ],
+            "tasks.sst",
+        ),
+    ],
+    ids=["none", "weight", "misspelt", "numbers", "head"],
+)
+def test_where_it_does_not_fit(changes, key, tiny_overrides, tmp_path, capsys):
+    assert key in complaint(capsys, *command(tiny_overrides, tmp_path / "run", *changes))
