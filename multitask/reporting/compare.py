@@ -6,30 +6,20 @@ docs/comparing.md describes the result; ``statistics.py`` explains the statistic
 
 import math
 import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, permutations, product
+from collections.abc import Sequence
+from itertools import permutations
 from typing import Any
 
-import numpy as np
-
-from multitask.reporting.figures.maps import Heatmap
+from multitask.config.registry import task_type
+from multitask.reporting.grid_axes import long_axes, marginals
 from multitask.reporting.notes import notes, several_machines
-from multitask.reporting.read_runs import Group, differing_settings, load_split, run_config, shown
-from multitask.reporting.sheet import (
-    FORMAT,
-    MEAN,
-    Axis,
-    AxisValue,
-    Cell,
-    Column,
-    Marginal,
-    Row,
-    Sheet,
-)
+from multitask.reporting.read_runs import Group, differing_settings, run_config
+from multitask.reporting.sheet import FORMAT, MEAN, Axis, Column, Row, Sheet
 from multitask.reporting.statistics import (
+    Resampled,
     Runs,
     held_out,
+    held_out_columns,
     mean_column,
     scored_groups,
     task_column,
@@ -66,7 +56,8 @@ def compare(
     at = names.index(baseline)
     loaded = load_reports(groups)
     others = [None if i == at else at for i in range(len(groups))]
-    columns, scored, counted = score_columns(loaded, others, resamples)
+    columns, resampled, counted = score_columns(loaded, resamples)
+    scored = {name: scored_groups(column, others) for name, column in resampled.items()}
     configs = [{**run_config(run), "probe": report.probe} for (run, report), *_ in loaded]
     settings = differing_settings(configs)
     machines = several_machines([report for runs in loaded for _, report in runs])
@@ -100,7 +91,8 @@ def compare(
         "notes": notes([run for runs in loaded for run in runs]),
     }
     sheet["transfer"] = transfer(sheet)
-    sheet["marginals"] = marginals(sheet)
+    held = held_out_columns(loaded, counted, resamples) if len(long_axes(sheet)) > 1 else {}
+    sheet["marginals"] = marginals(sheet, resampled, held)
     sheet = without_nan(sheet)
     return {**sheet, "verdicts": verdicts(sheet)}
 
@@ -129,42 +121,27 @@ def load_reports(groups: Sequence[Group]) -> list[Runs]:
 
 
 def score_columns(
-    reports: Sequence[Runs], baselines: Sequence[int | None], resamples: int
-) -> tuple[dict[str, Column], dict[str, list[Cell | None]], list[str]]:
-    """Return a column per task and one for their mean, each one's cells, and the tasks that count.
+    reports: Sequence[Runs], resamples: int
+) -> tuple[dict[str, Column], dict[str, Resampled], list[str]]:
+    """Return a column per task and one for their mean, with each one's scores, and who counts.
 
-    ``baselines`` are the places of the groups that the groups are compared with. There is no mean
-    if no task counts for it.
+    These are the tasks of the mean. There is no mean if no task counts for it.
     """
     columns: dict[str, Column] = {}
-    resampled = {}
+    resampled: dict[str, Resampled] = {}
     trained: dict[str, TaskType] = {}
     for task in dict.fromkeys(task for runs in reports for task in runs[0][1].tasks):
-        sets = [
-            [
-                load_split(run, task, "dev", report.tasks[task])
-                for run, report in runs
-                if task in report.tasks
-            ]
-            for runs in reports
-        ]
-        first = next(run for scored in sets for run in scored)
-        title = f"{task} {first.metric}"
-        columns[task] = {
-            "title": title,
-            "task": task,
-            "metric": first.metric,
-            "rows": len(first.rows),
-        }
-        every = [report.tasks.get(task) for runs in reports for _, report in runs]
-        if not any(entry and entry.evaluate_only for entry in every):
-            trained[task] = first.task_type
-        resampled[task] = task_column(task, sets, reports, resamples)
+        found = [report.tasks.get(task) for runs in reports for _, report in runs]
+        every = [entry for entry in found if entry is not None]
+        metric, rows = every[0].metric, every[0].dev["rows"]
+        columns[task] = {"title": f"{task} {metric}", "task": task, "metric": metric, "rows": rows}
+        if not any(entry.evaluate_only for entry in every):
+            trained[task] = task_type(every[0].label_type)
+        resampled[task] = task_column(task, reports, resamples)
     if counted := joint_tasks(trained):
         columns[MEAN] = {"title": "mean"}
         resampled[MEAN] = mean_column([resampled[task] for task in counted])
-    cells = {name: scored_groups(column, baselines) for name, column in resampled.items()}
-    return columns, cells, counted
+    return columns, resampled, counted
 
 
 def transfer(sheet: Sheet) -> dict[str, Any]:
@@ -220,109 +197,3 @@ def _gain(score: float | None, base: float | None) -> tuple[float | None, float 
         return None, None
     gain = score - base
     return gain, 100 * gain / base if base > 0 else None
-
-
-Point = tuple[str, ...]
-# a cell of the grid: its scores in one column, and its seeds
-Place = tuple[Cell, list[int]]
-
-
-def long_axes(sheet: Mapping[str, Any]) -> list[int]:
-    """Return the positions of the grid's axes that have several values."""
-    return [i for i, axis in enumerate(sheet.get("axes", [])) if len(axis["labels"]) > 1]
-
-
-def axis_labels(axis: Axis) -> dict[str, str]:
-    """Shorten the labels, as the axis already has the key: ``2e-05``, not ``lr_2e-05``."""
-    return {
-        label: shown(value)
-        if not isinstance(value, str) and label.endswith(f"_{shown(value)}")
-        else label
-        for label, value in zip(axis["labels"], axis["values"], strict=True)
-    }
-
-
-def heatmaps(sheet: Sheet, column: str) -> list[Heatmap]:
-    """Build a map of a column's scores per pair of axes.
-
-    With more than two axes, a number is a mean over the other axes; it leaves out the points at
-    which a cell of the map has no score. Returns no map for fewer than two axes.
-    """
-    axes, cells = sheet["axes"], _places(sheet, column)
-    maps = []
-    for pair in combinations(long_axes(sheet), 2):
-        rows, columns = (axes[i] for i in pair)
-        labels = [list(axis_labels(axis).values()) for axis in (rows, columns)]
-        means = [_mean(each) if each else math.nan for each in _sets(axes, cells, pair)]
-        values = np.array(means).reshape([len(side) for side in labels])
-        maps.append(Heatmap(values, labels[0], labels[1], rows["key"], columns["key"]))
-    return maps
-
-
-def marginals(sheet: Sheet) -> list[AxisValue]:
-    """Return the mean scores of each value of each axis over the points of the other axes.
-
-    A mean uses only the points at which every value of the axis has a score, so that the values
-    are compared on the same points. ``cells`` counts them; the entry is None if there is none.
-    ``sd`` is the standard deviation over seeds of the mean over cells; NaN for one seed, or if the
-    cells have different seeds. For fewer than two axes the list is empty, as the means would be
-    the table itself.
-    """
-    long = long_axes(sheet)
-    if len(long) < 2:
-        return []
-    axes = sheet["axes"]
-    places = {name: _places(sheet, name) for name in sheet["columns"]}
-    return [
-        {
-            "axis": axes[i]["key"],
-            "label": label,
-            "cells": {name: _marginal(_sets(axes, of, (i,))[at]) for name, of in places.items()},
-        }
-        for i in long
-        for at, label in enumerate(axes[i]["labels"])
-    ]
-
-
-def _places(sheet: Sheet, column: str) -> dict[Point, Place]:
-    """Return the cells of a column that have a score, by their labels on the axes."""
-    return {
-        tuple(row["point"][axis["key"]] for axis in sheet["axes"]): (cell, row["seeds"])
-        for row in sheet["rows"]
-        if (cell := row["cells"].get(column))
-        and cell["mean"] is not None
-        and math.isfinite(cell["mean"])
-    }
-
-
-def _sets(
-    axes: Sequence[Axis], cells: dict[Point, Place], sides: Sequence[int]
-) -> list[list[Place]]:
-    """Return, per combination of labels on the axes ``sides``, its cells along the other axes.
-
-    If the other axes have several points, a point at which some combination has no score is left
-    out for all.
-    """
-    rest = [i for i in range(len(axes)) if i not in sides]
-    places: dict[Point, dict[Point, Place]] = defaultdict(dict)
-    for point, cell in cells.items():
-        places[tuple(point[i] for i in rest)][tuple(point[i] for i in sides)] = cell
-    combined = list(product(*(axes[i]["labels"] for i in sides)))
-    alone = all(len(axes[i]["labels"]) == 1 for i in rest)
-    used = [place for place in places.values() if alone or len(place) == len(combined)]
-    return [[place[each] for place in used if each in place] for each in combined]
-
-
-def _mean(cells: Iterable[Place]) -> float:
-    return statistics.fmean(cell["mean"] for cell, _ in cells)
-
-
-def _marginal(cells: list[Place]) -> Marginal | None:
-    if not cells:
-        return None
-    seeds = cells[0][1]
-    sd = math.nan
-    if len(seeds) > 1 and all(others == seeds for _, others in cells):
-        by_seed = zip(*(cell["values"] for cell, _ in cells), strict=True)
-        sd = statistics.stdev(statistics.fmean(values) for values in by_seed)
-    return {"mean": _mean(cells), "sd": sd, "cells": len(cells)}

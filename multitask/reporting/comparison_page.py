@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from multitask.reporting import sheet_tables
-from multitask.reporting.compare import axis_labels, long_axes
 from multitask.reporting.figures.dots import MAX_CURVES, curve_groups, heatmap_files
+from multitask.reporting.grid_axes import axis_labels, long_axes
 from multitask.reporting.page import Image, Lines, Page, Section, Text, Tile
 from multitask.reporting.read_runs import shown
 from multitask.reporting.sheet import (
@@ -52,6 +52,10 @@ def comparison_page(directory: Path, sheet: Sheet) -> Page:
         )
     last = {sheet_tables.GAIN_TITLE, sheet_tables.MATRIX_TITLE}
     transfer = [section for title, section in found.items() if title in last]
+    along = [
+        section for title, section in found.items() if title.startswith(sheet_tables.AXES_TITLE)
+    ]
+    last |= {section.title for section in along}
     notes, settings = sheet["notes"], settings_table(rows)
     directories = [
         [row["name"], str(seed), run]
@@ -71,7 +75,7 @@ def comparison_page(directory: Path, sheet: Sheet) -> Page:
             *(section for title, section in found.items() if title not in last),
             *([Section("Notes", [Lines(notes)], alert=True)] if notes else []),
             *([Section(title, [settings], label="Settings")] if settings else []),
-            *_grid_sections(directory, sheet),
+            *_grid_sections(directory, sheet, along),
             *_curves(directory, sheet),
             *(
                 [Section("Transfer between tasks", parts=transfer, label="Transfer")]
@@ -146,8 +150,11 @@ def settings_table(rows: Sequence[Row]) -> Table | None:
     return Table(("key", *names), turned)
 
 
-def _grid_sections(directory: Path, sheet: Sheet) -> list[Section]:
-    """Show heat maps of pairs of axes and the means along each axis, for two axes or more."""
+def _grid_sections(directory: Path, sheet: Sheet, along: Sequence[Section]) -> list[Section]:
+    """Show heat maps of pairs of axes, and what each axis changes, for two axes or more.
+
+    ``along`` has the differences.
+    """
     long = long_axes(sheet)
     if len(long) < 2:
         return []
@@ -167,7 +174,7 @@ def _grid_sections(directory: Path, sheet: Sheet) -> list[Section]:
     ]
     return [
         Section("Heat maps", [Text(f"{caption} The figures differ in their scale.")], maps),
-        Section("Means along the axes", [Text(MARGINALS)], means, label="Axes"),
+        Section("Along the axes", [Text(MARGINALS)], [*means, *along], label="Axes"),
     ]
 
 

@@ -15,6 +15,7 @@ from multitask.reporting.layout import Layout
 from multitask.reporting.notes import run_notes, score_notes
 from multitask.reporting.read_runs import Group, run_config
 from multitask.reporting.sheet import FORMAT, Cell, Column, Row, Score, Sheet
+from multitask.reporting.statistics import scored_groups
 from multitask.reporting.training_facts import cell_facts
 from multitask.reporting.verdicts import verdicts
 from multitask.store.files import without_nan
@@ -151,7 +152,8 @@ def _scored(
     places = [names.index(base) if (base := baselines[name]) in names else None for name in names]
     loaded = load_reports(groups)
     measured = [[(run, _under(column, report)) for run, report in runs] for runs in loaded]
-    scored = score_columns(measured, places, resamples)[1].get(task, [])
+    resampled = score_columns(measured, resamples)[1].get(task)
+    scored = scored_groups(resampled, places) if resampled else []
     cells: dict[str, Cell] = {}
     for name, runs, cell in zip(names, loaded, without_nan(scored), strict=True):
         reports = [report for _, report in runs]

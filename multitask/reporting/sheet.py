@@ -93,6 +93,7 @@ class Marginal(TypedDict):
     mean: Score
     sd: Score
     cells: int
+    difference: NotRequired[Difference | None]  # to the first value of the axis
 
 
 class AxisValue(TypedDict):
@@ -101,6 +102,7 @@ class AxisValue(TypedDict):
     axis: str
     label: str
     cells: dict[str, Marginal | None]
+    holdout: NotRequired[dict[str, Difference]]  # differences on the held-out rows
 
 
 class FailedRun(TypedDict):

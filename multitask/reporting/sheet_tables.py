@@ -4,6 +4,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from multitask.reporting.grid_axes import FEWEST_POINTS
 from multitask.reporting.notes import setting_notes
 from multitask.reporting.page import tables_page
 from multitask.reporting.sheet import (
@@ -32,9 +33,10 @@ from multitask.reporting.table_formats import (
     signed,
     text_page,
 )
-from multitask.reporting.verdicts import differ, significant
+from multitask.reporting.verdicts import axis_values, differ, significant
 
 HOLDOUT_TITLE = "Scores on the held-out rows of train: choose by these, report dev"
+AXES_TITLE = "Difference of a value to the first value of its axis"
 GAIN_TITLE = "Relative gain over single-task training in %, and its mean Δm"
 MATRIX_TITLE = "Adding the task of a row to the training of a column's changes its score by"
 TRAINING_TITLE = "Training"
@@ -113,6 +115,8 @@ def titled_tables(sheet: Sheet) -> list[tuple[str, Table]]:
         scores_title(sheet): score_table(sheet),
         HOLDOUT_TITLE: holdout_table(sheet),
         sd_ratio_title(sheet) if ratios else difference_title(sheet): differences,
+        AXES_TITLE: axes_table(sheet),
+        f"{AXES_TITLE}, on the held-out rows": axes_table(sheet, held_out=True),
         **training_tables(sheet),
         GAIN_TITLE: gain_table(sheet),
         MATRIX_TITLE: matrix_table(sheet),
@@ -262,6 +266,22 @@ def _against_baselines(
     return Table(header, rows, frozenset(marked)) if rows else None
 
 
+def axes_table(sheet: Sheet, *, held_out: bool = False) -> Table | None:
+    """Build the table of what each value of an axis changes; None without any difference.
+
+    Significant differences are marked.
+    """
+    rows: list[list[Any]] = []
+    marked: set[tuple[int, int]] = set()
+    for title, found, points in axis_values(sheet, held_out=held_out):
+        cells = [found.get(name) for name in sheet["columns"]]
+        marked |= {(len(rows), 2 + i) for i, each in enumerate(cells) if significant(each)}
+        shown = (difference_cell(each, 4) if each else "-" for each in cells)
+        rows.append([title, points, *shown])
+    header = ("value", "points", *titles(sheet))
+    return Table(header, rows, frozenset(marked)) if rows else None
+
+
 def difference_cell(difference: Difference, digits: int = 3) -> str:
     """Format a difference, such as ``+0.012 [-0.003, +0.027] p 0.123``.
 
@@ -388,6 +408,12 @@ def explanations(sheet: Sheet) -> list[str]:
             "that of three. Where seeds differ several times more than the rows' noise, intervals "
             "are too narrow and p too small.",
         ]
+    if any(axis_values(sheet)):
+        lines.append(
+            "The difference of a value of an axis is the mean over the points of the other axes "
+            "that have every value: paired bootstrap over rows, seeds and points. There is a p "
+            f"from {FEWEST_POINTS} points on, after Holm's correction over a column's values."
+        )
     lines += [
         f"{column['title']}: {', '.join(column['over']) or 'no column that every row has'}; the "
         "paper's over the same ones."

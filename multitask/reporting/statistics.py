@@ -168,34 +168,68 @@ def over_seeds(values: list[float]) -> Cell:
 
 # one column of the table: per group its score for each seed and its resampled means [R]; None for
 # a group without the column
-Column = list[tuple[list[float], Array] | None]
+Resampled = list[tuple[list[float], Array] | None]
 Runs = list[tuple[Path, RunReport]]  # the runs of a group with their report.json
 
 
 def task_column(
-    task: str, sets: list[list[ScoredRows]], reports: Sequence[Runs], resamples: int
-) -> Column:
-    """Return each group's reported score per seed, and its resampled means over seeds."""
+    task: str, reports: Sequence[Runs], resamples: int, split: str = "dev"
+) -> Resampled:
+    """Return each group's score per seed on a split, and its resampled means over seeds.
+
+    A group has None unless all of its runs were scored on the split.
+
+    Raises UserError if groups were scored on other rows, or by another metric.
+    """
+    sets: list[list[ScoredRows]] = []
+    for runs in reports:
+        entries = [(run, report.tasks[task]) for run, report in runs if task in report.tasks]
+        if split != "dev":  # a missing file of dev is an error
+            files = [RunDirectory(run).predictions_of(task, split) for run, _ in entries]
+            entries = entries if all(file.is_file() for file in files) else []
+        sets.append([load_split(run, task, split, entry) for run, entry in entries])
     every = [run for scored in sets for run in scored]
     for other in every[1:]:
-        check_same_rows(task, every[0], other)
+        check_same_rows(task, every[0], other, split)
+    if not every:
+        return [None] * len(sets)
     ends = np.cumsum([len(scored) for scored in sets])
     parts = np.split(resampled_metric(task, every, resamples), ends[:-1], axis=1)
-    column: Column = []
-    for values, runs in zip(parts, reports, strict=True):
-        if not values.shape[1]:
+    column: Resampled = []
+    for values, scored, runs in zip(parts, sets, reports, strict=True):
+        if not scored:
             column.append(None)
             continue
-        entries = [report.tasks[task] for _, report in runs]
-        scores = np.array([entry.score for entry in entries], dtype=float)
+        scores = [rows.value() for rows in scored]
+        if split == "dev":  # as reported: saved predictions have nine digits
+            reported = [report.tasks[task].score for _, report in runs]
+            scores = np.array(reported, dtype=float).tolist()
         draws = drawn_seeds([report.seed for _, report in runs], resamples)
-        column.append((scores.tolist(), seed_means(values, draws)))
+        column.append((scores, seed_means(values, draws)))
     return column
 
 
-def mean_column(columns: list[Column]) -> Column:
+def held_out_columns(
+    reports: Sequence[Runs], counted: Collection[str], resamples: int
+) -> dict[str, Resampled]:
+    """Return the columns of the held-out rows, and of their mean over the ``counted`` tasks.
+
+    A task whose groups hold out other rows has none.
+    """
+    columns: dict[str, Resampled] = {}
+    for task in dict.fromkeys(task for runs in reports for task in runs[0][1].tasks):
+        try:
+            columns[task] = task_column(task, reports, resamples, "holdout")
+        except UserError:
+            continue
+    if counted and {*counted} <= {*columns}:
+        columns[MEAN] = mean_column([columns[task] for task in counted])
+    return columns
+
+
+def mean_column(columns: list[Resampled]) -> Resampled:
     """Average the columns, for the groups that have all of them."""
-    overall: Column = []
+    overall: Resampled = []
     for entries in zip(*columns, strict=True):
         present = [entry for entry in entries if entry is not None]
         if len(present) < len(entries):
@@ -207,7 +241,7 @@ def mean_column(columns: list[Column]) -> Column:
     return overall
 
 
-def scored_groups(column: Column, baselines: Sequence[int | None]) -> list[Cell | None]:
+def scored_groups(column: Resampled, baselines: Sequence[int | None]) -> list[Cell | None]:
     """Return each group's cell of one column; NaN for an undefined score.
 
     ``baselines`` are the places of the groups that they are compared with. A difference has a p

@@ -6,9 +6,11 @@ compared only with one that excludes 0, of rows that were trained alike.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
+from multitask.reporting.grid_axes import axis_labels
 from multitask.reporting.sheet import (
     MEAN,
     Difference,
@@ -136,7 +138,41 @@ def verdicts(sheet: Sheet) -> list[str]:
         words = ", ".join(f"{count} {word}" for word, count in counts)
         noun = "difference" if len(against) == 1 else "differences"
         lines.append(f"Of {len(against)} printed {noun}: {words}.")
-    return lines
+    return [*lines, *_axis_verdicts(sheet)]
+
+
+def axis_values(
+    sheet: Sheet, *, held_out: bool = False
+) -> Iterator[tuple[str, dict[str, Difference], int]]:
+    """Yield each value of an axis with its differences to the first value, and how many points.
+
+    A value is called ``epochs: 4, not 2``.
+    """
+    for key, lines in groupby(sheet.get("marginals", []), lambda line: line["axis"]):
+        axis = next(axis for axis in sheet["axes"] if axis["key"] == key)
+        labels, (first, *others) = axis_labels(axis), lines
+        for each in others:
+            cells = {name: cell for name, cell in each["cells"].items() if cell}
+            found = {n: d for n, cell in cells.items() if (d := cell.get("difference"))}
+            found = each.get("holdout", {}) if held_out else found
+            title = f"{key}: {labels[each['label']]}, not {labels[first['label']]}"
+            if found:
+                yield title, found, max(cell["cells"] for cell in cells.values())
+
+
+def _axis_verdicts(sheet: Sheet) -> Iterator[str]:
+    """Yield a sentence per column about the values of the axes that have a p."""
+    for held_out, where in ((True, "held-out rows, "), (False, "")):
+        rows: dict[str, list[Compared]] = {}
+        for title, found, _ in axis_values(sheet, held_out=held_out):
+            for name, difference in found.items():
+                if difference["p_holm"] is not None:
+                    rows.setdefault(name, []).append(Compared(title, difference))
+        if rows:
+            yield "Values compared with the first of their axis, over the points of the others:"
+        for name, each in rows.items():
+            column = where + sheet["columns"][name]["title"]
+            yield sentence(column, each, digits=4, margin=sheet.get("margin"))
 
 
 def compared(sheet: Sheet, row: Row, base: Row, column: str) -> Compared | None:

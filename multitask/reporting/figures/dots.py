@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from multitask.reporting import sheet
-from multitask.reporting.compare import heatmaps, long_axes
 from multitask.reporting.figures import style
 from multitask.reporting.figures.curves import draw_curve_bands, loss_gaps
 from multitask.reporting.figures.maps import draw_heatmaps
+from multitask.reporting.grid_axes import heatmaps, long_axes
 from multitask.reporting.sheet import MEAN, Sheet
 from multitask.store.run_directory import RunDirectory
 
