@@ -29,6 +29,8 @@ class Head(nn.Module):
     reading: ClassVar[str] = ""
     # The same for the scores of `transformers`, if they differ.
     classifier_reading: ClassVar[str] = ""
+    # True if the predicted class of a pair depends on the order of its texts.
+    order_matters: bool = False
     # Factor on the learning rate in a trial (`--try`), whose few steps move some heads too little.
     trial_rate: ClassVar[float] = 1
     # What to try next, for the report; {task} is filled in. "" for nothing.

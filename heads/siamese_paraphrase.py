@@ -34,6 +34,7 @@ class SiameseParaphraseHead(BinaryScores):
         if not listed or not set(features) <= set(FEATURES):
             raise ValueError(f"features must be a list out of {', '.join(FEATURES)}")
         self.features = tuple(features)
+        self.order_matters = bool({"u", "v"} & set(features))
         if self.features == ("abs_diff",):
             self.advice = ADVICE
         self.linear = nn.Linear(dim * len(features), 1)

@@ -37,6 +37,8 @@ class Scores:
     scores: np.ndarray
     # the mean over rows, or over tokens; NaN without labels
     loss: float
+    # the share of pairs whose prediction differs when the texts are swapped; None if none can
+    flip_rate: float | None = None
 
 
 def task_maskings(
@@ -190,7 +192,12 @@ class Scorer:
         with _evaluating(self.model):
             parts = rows.split(self.batch_size)
             output = torch.cat([module(pooled[p.T.flatten()], batch) for p in parts])
-        return self._read(task, split, output)
+            scores = self._read(task, split, output)
+            if module.head.order_matters:
+                swapped = torch.cat([module(pooled[p.T.flip(0).flatten()], batch) for p in parts])
+                others = module.head.predict(swapped)[0].cpu().numpy()
+                scores.flip_rate = float(np.mean(others != scores.predictions))
+        return scores
 
     @torch.no_grad()
     def compared_vectors(self, task: str, pooled: Tensor) -> np.ndarray:

@@ -44,6 +44,11 @@ def next_steps(task: str, head: Any, dev: Mapping[str, Any], classes: Sequence[s
                 f"is above the share of positives {share:.3f}: its scores rank the rows, so choose "
                 f"another threshold than 0.5, or raise `tasks.{task}.head_lr`"
             )
+    if flips := dev.get("flip_rate"):
+        remarks.append(
+            f"swapping the two texts changes {flips:.1%} of the predictions: if their order has no "
+            f"meaning, try `tasks.{task}.head.features=[sum,abs_diff]`"
+        )
     if head.advice:
         remarks.append(head.advice.format(task=task))
     return remarks

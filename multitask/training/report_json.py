@@ -236,6 +236,8 @@ def dev_results(
     pairs = kind.confusion_columns(rows, reader, scores.predictions)
     if pairs is not None:
         dev["confusion"] = confusion(*pairs, len(reader.names))
+    if scores.flip_rate is not None:
+        dev["flip_rate"] = scores.flip_rate
     spans = intervals(kind, columns, reader.metrics)
     return dev, {name: list(span) for name, span in spans.items()}
 

@@ -19,6 +19,7 @@ def test_order_matters_exactly_when_a_side_is_a_feature(features):
     u, v = vectors(head)
     swapped_is_same = torch.allclose(head(u, v), head(v, u), rtol=0, atol=1e-12)
     assert swapped_is_same == (not {"u", "v"} & set(features))
+    assert head.order_matters != swapped_is_same
 
 
 @pytest.mark.parametrize("features", ["uv", "u", ["u", "u"], []])

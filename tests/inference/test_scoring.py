@@ -175,3 +175,29 @@ def test_a_split_without_labels_has_scores_and_no_loss(model):
     np.testing.assert_array_equal(actual.scores, expected.scores)
     np.testing.assert_array_equal(actual.predictions, expected.predictions)
     assert np.isnan(actual.loss) and not np.isnan(expected.loss)
+
+
+@pytest.mark.parametrize("batch_size", [4, 64])
+def test_the_flip_rate_counts_predictions_that_change_when_the_texts_are_swapped(model, batch_size):
+    split, head = make_split("pairs"), model.head("pairs")
+    saved = {name: tensor.clone() for name, tensor in head.state_dict().items()}
+    with torch.no_grad():
+        vectors = [
+            model.eval().pooled(separate({"pairs": collate(split.tokens, np.array([i]), pad_id=0)}))
+            for i in range(N)
+        ]
+        pairs = [of_row["pairs"][:, None] for of_row in vectors]
+        # w (u - v) + b: the order decides the rows in which |w (u - v)| is above b
+        w = torch.randn(D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        head.linear.weight[0] = torch.cat([w, -w, torch.zeros(D)])
+        head.linear.bias[0] = torch.stack([(w @ (u - v)[0]).abs() for u, v in pairs]).median()
+        changed = sum(int((head(u, v) > 0) != (head(v, u) > 0)) for u, v in pairs)
+        result = score(model, "pairs", split, batch_size)
+        head.load_state_dict(saved)
+    assert result.flip_rate == changed / N
+    assert 0 < changed < N
+
+
+@pytest.mark.parametrize("task", ["classes", "similarity"])
+def test_there_is_no_flip_rate_where_order_cannot_matter(model, task):
+    assert score(model, task, make_split(task)).flip_rate is None

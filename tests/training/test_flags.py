@@ -90,3 +90,14 @@ def test_a_head_on_the_difference_alone_names_features():
     assert head.options == {"features": ["u", "v", "abs_diff"]}
     more = SiameseParaphraseHead(8, features=["abs_diff", "product"])
     assert next_steps("para", more, {"rows": 100}, CLASSES) == []
+
+
+@pytest.mark.parametrize(("rate", "flags"), [(0.042, 1), (0.0, 0)])
+def test_a_head_whose_predictions_depend_on_the_order_names_features(rate, flags):
+    head = SiameseParaphraseHead(8, features=["u", "v", "abs_diff"])
+    found = next_steps("para", head, {"rows": 100, "flip_rate": rate}, CLASSES)
+    assert len(found) == flags
+    if flags:
+        change = found[0].split("`")[1].replace("tasks.para", "tasks.qqp")
+        options = load_config(ROOT / "configs/cs224n.yaml", [change]).tasks["qqp"].head.options
+        assert not SiameseParaphraseHead(8, **options).order_matters
