@@ -50,12 +50,13 @@ class LabelReader:
 
     def head_context(self, rows: "Rows | None" = None) -> dict[str, Any]:
         """Return constructor arguments for any head; without rows every class count is 1."""
-        counts = dict.fromkeys(self.names, 1)
+        counts, row_count = dict.fromkeys(self.names, 1), 2
         if rows is not None:
-            counts = self.task_type.label_counts(rows, self)
+            counts, row_count = self.task_type.label_counts(rows, self), len(rows)
         return {
             "num_labels": len(self.names),
             "class_counts": [*counts.values()],
+            "row_count": row_count,
             "low": self.low,
             "high": self.high,
         }

@@ -3,6 +3,8 @@
 Labels and predictions are 0 or 1 [N, C] (NaN for a row without a label), scores are probabilities
 [N, C]. F1 is over all decisions (micro). Macro F1 averages over the classes that occur in labels or
 predictions. ``exact_match`` is the share of rows whose predicted classes are exactly the labels.
+``label_accuracy`` is the share of right decisions among rows x classes. ``mcc`` is the mean over the
+classes of Matthews' coefficient, which is 0 for a class that has one value in labels or predictions.
 """
 
 import re
@@ -27,7 +29,7 @@ class MultiLabel(RowLabels):
     name = "labels"
     predicts = "any number of classes"
     gives = "any of {count} classes"
-    selects = ("f1", "macro_f1", "exact_match")
+    selects = ("f1", "macro_f1", "exact_match", "label_accuracy", "mcc")
     metrics = selects
     described_by = "labels"
     one_value = False
@@ -74,17 +76,23 @@ class MultiLabel(RowLabels):
             return np.stack([column[rows].sum(axis=1) for column in cells.T], axis=1)
 
         right = counts(gold & predicted)
-        together = counts(gold) + counts(predicted)
+        labelled, chosen, size = counts(gold), counts(predicted), rows.shape[1]
+        together = labelled + chosen
         occurs = together > 0
         by_class = 2 * right / np.maximum(together, 1)
         exact = (gold == predicted).all(axis=1)
+        wrong = (together - 2 * right).sum(axis=1)
+        spread = np.sqrt(1.0 * labelled * (size - labelled) * chosen * (size - chosen))
+        matthews = (size * right - 1.0 * labelled * chosen) / np.where(spread > 0, spread, np.inf)
         every = {
             "f1": 2 * right.sum(axis=1) / np.maximum(together.sum(axis=1), 1),
             "macro_f1": by_class.sum(axis=1) / np.maximum(occurs.sum(axis=1), 1),
-            "exact_match": exact[rows].sum(axis=1) / max(rows.shape[1], 1),
+            "exact_match": exact[rows].sum(axis=1) / max(size, 1),
+            "label_accuracy": 1 - wrong / max(size * gold.shape[1], 1),
+            "mcc": matthews.mean(axis=1),
         }
         undefined = np.full(len(rows), np.nan)
-        return {name: every[name] if rows.shape[1] else undefined for name in names}
+        return {name: every[name] if size else undefined for name in names}
 
     def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
         """Predict the classes of more than half the training rows; scores are frequencies."""

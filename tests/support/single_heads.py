@@ -13,7 +13,14 @@ from multitask.models.head_checks import inputs_for
 B, D, C = 5, 6, 3
 COUNTS = [7, 2, 4]
 LOW, HIGH = 1.0, 5.0
-CONTEXT = {"dim": D, "num_labels": C, "class_counts": COUNTS, "low": LOW, "high": HIGH}
+CONTEXT = {
+    "dim": D,
+    "num_labels": C,
+    "class_counts": COUNTS,
+    "row_count": 13,
+    "low": LOW,
+    "high": HIGH,
+}
 
 
 def on_vectors(head: Any) -> bool:

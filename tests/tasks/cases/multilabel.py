@@ -2,13 +2,15 @@
 
 import numpy as np
 import torch
+from sklearn.metrics import accuracy_score, matthews_corrcoef
 
 from tests.support.formulas import cross_entropy
+from tests.support.single_heads import COUNTS
 from tests.support.tallies import naive_f1
 
 DATA = {"label": "classes"}
 VALUES = ["q"]
-SELECTS = ("f1", "macro_f1", "exact_match")
+SELECTS = ("f1", "macro_f1", "exact_match", "label_accuracy", "mcc")
 LABELS = torch.tensor([[0, 1, 1], [0, 0, 0], [1, 1, 1], [1, 0, 0], [0, 0, 1]]).float()
 
 
@@ -31,12 +33,25 @@ def naive(labels, predictions, scores):
         "f1": naive_f1(labels.ravel(), predictions.ravel(), 1),
         "macro_f1": sum(macro) / len(macro),
         "exact_match": sum(gold == predicted for gold, predicted in pairs) / len(labels),
+        "label_accuracy": accuracy_score(labels.ravel(), predictions.ravel()),
+        "mcc": np.mean(
+            [matthews_corrcoef(*pair) for pair in zip(labels.T, predictions.T, strict=True)]
+        ),
     }
 
 
-def naive_loss(scores, gold, **_):
-    rows = [cross_entropy(*row) for row in zip(scores, gold, strict=True)]
-    return sum(rows) / len(rows)
+def naive_loss(scores, gold, positive_weights=None):
+    counts = np.array(COUNTS)
+    weights = {
+        None: np.ones(len(COUNTS)),
+        "balanced": (13 - counts) / counts,
+        "sqrt": np.sqrt((13 - counts) / counts),
+    }.get(str(positive_weights) if positive_weights else None, positive_weights)
+    total = 0.0
+    for row, cells in zip(scores, gold, strict=True):
+        for score, has, weight in zip(row, cells, weights, strict=True):
+            total += (weight if has else 1) * cross_entropy([score], [has])
+    return total / np.size(scores)
 
 
 def check_predictions(head, scores, predictions, shown):
