@@ -11,9 +11,10 @@ A head owns its batch. ``loss(pooled, batch)`` maps the pooled vectors of a
 contrastive heads are in ``multitask.models.losses``.
 
 The constructor has flat keyword arguments. The program supplies those that the constructor takes of
-``dim`` (width of a vector), ``num_labels``, ``class_counts`` (training rows per class), ``low`` and
-``high`` (the label range), for the masked-LM head ``word_embedding``, ``norm_eps`` and
-``mlm_weights``, and for DiffCSE ``encoder`` and ``autocast``. All others are options in YAML.
+``dim`` (width of a vector), ``num_labels``, ``class_counts`` (training rows per class),
+``row_count`` (training rows), ``low`` and ``high`` (the label range), for the masked-LM head
+``word_embedding``, ``norm_eps`` and ``mlm_weights``, and for DiffCSE ``encoder`` and ``autocast``.
+All others are options in YAML.
 
 A constructor checks its arguments, never the values of a tensor: a saved run is first rebuilt on
 torch's device `meta`, where tensors have shapes only.

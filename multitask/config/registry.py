@@ -140,8 +140,8 @@ SUPPLIED: dict[str, list[str]] = {
     "adapter": ["dim", "num_layers", "maps"],
     "pooling": ["dim", "num_layers"],
     "projection": ["dim", "pooler_weights", "encoder_dim"],
-    "head": "dim num_labels class_counts row_count low high word_embedding norm_eps mlm_weights encoder "
-    "autocast".split(),
+    "head": "dim num_labels class_counts row_count low high word_embedding norm_eps mlm_weights "
+    "encoder autocast".split(),
     "sampler": ["sizes", "joint"],
     "gradient_surgery": [],
 }

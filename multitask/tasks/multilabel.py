@@ -3,8 +3,8 @@
 Labels and predictions are 0 or 1 [N, C] (NaN for a row without a label), scores are probabilities
 [N, C]. F1 is over all decisions (micro). Macro F1 averages over the classes that occur in labels or
 predictions. ``exact_match`` is the share of rows whose predicted classes are exactly the labels.
-``label_accuracy`` is the share of right decisions among rows x classes. ``mcc`` is the mean over the
-classes of Matthews' coefficient, which is 0 for a class that has one value in labels or predictions.
+``label_accuracy`` is the share of right decisions among rows x classes. ``mcc`` is the mean of the
+classes' Matthews coefficients. It is 0 for a class that has one value in labels or predictions.
 """
 
 import re
@@ -31,6 +31,7 @@ class MultiLabel(RowLabels):
     gives = "any of {count} classes"
     selects = ("f1", "macro_f1", "exact_match", "label_accuracy", "mcc")
     metrics = selects
+    figure_shows = "Share of rows, F1 and MCC of each class of {task} on dev"
     described_by = "labels"
     one_value = False
 

@@ -8,6 +8,7 @@ FIGURES = {
     "class": CONFUSION,
     "binary": CONFUSION,
     "tags": CONFUSION,
+    "labels": "multitask.reporting.figures.class_bars:class_bars",
     "number": "multitask.reporting.figures.curves:scatter",
 }
 

@@ -2,7 +2,6 @@
 
 from tests.support.formulas import affine
 
-
 VARIANTS = [{"positive_weights": way} for way in ("balanced", "sqrt", [0.5, 2.0, 7.0])]
 
 

@@ -26,6 +26,7 @@ def columns(rows=300, seed=0):
 
 def naive(labels, predictions, scores):
     by_class = [naive_f1(*pair, 1) for pair in zip(labels.T, predictions.T, strict=True)]
+    by_column = list(zip(labels.T, predictions.T, strict=True))
     occurs = (labels + predictions).any(axis=0)
     macro = [f1 for f1, occurring in zip(by_class, occurs, strict=True) if occurring]
     pairs = zip(labels.tolist(), predictions.tolist(), strict=True)
@@ -34,9 +35,7 @@ def naive(labels, predictions, scores):
         "macro_f1": sum(macro) / len(macro),
         "exact_match": sum(gold == predicted for gold, predicted in pairs) / len(labels),
         "label_accuracy": accuracy_score(labels.ravel(), predictions.ravel()),
-        "mcc": np.mean(
-            [matthews_corrcoef(*pair) for pair in zip(labels.T, predictions.T, strict=True)]
-        ),
+        "mcc": np.mean([matthews_corrcoef(*pair) for pair in by_column]),
     }
 
 
