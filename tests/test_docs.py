@@ -19,6 +19,7 @@ from multitask.sweep.grid import load_grid
 from multitask.utils.names import PACKAGED_ENCODER
 from tests.conftest import ROOT, save_tiny_encoder
 from tests.support.contrastive_run import write_triplets
+from tests.support.dnlp_files import write_dnlp
 from tests.support.glue_files import write_glue, write_shared
 from tests.support.sts_files import write_suites
 
@@ -55,6 +56,11 @@ def desk(tmp_path: Path, course_files: Path, monkeypatch: pytest.MonkeyPatch) ->
     write_glue(tmp_path / "GLUE-DIR")
     (tmp_path / "DATA-DIR").mkdir()
     write_shared(tmp_path / "DATA-DIR")
+    for edition, name in (("dnlp_minilm", "dnlp"), ("dnlp_2024", "dnlp-2024")):
+        (tmp_path / name).mkdir()
+        write_dnlp(tmp_path / name, edition)
+        train = (tmp_path / name / "etpc-paraphrase-train.csv").read_text().splitlines()
+        (tmp_path / name / "etpc-dev.csv").write_text("\n".join(train[:11]) + "\n")
     (tmp_path / "cluster.sh").write_text("export WANDB_MODE=offline\n")
     (tmp_path / "mine.txt").write_text("a good film\na bad film\n")
     monkeypatch.chdir(tmp_path)
