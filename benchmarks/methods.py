@@ -14,15 +14,22 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.course_batches import headline, in_turn, parser, ratio, started
 from benchmarks.our_trainer import Stepper, prepared_run
+from multitask.data.dataloader import Teacher
 from multitask.reporting.table_formats import markdown_table
+from multitask.training.setup import Plan
 
+DISTILLATION = "distillation"
 ALTERNATE: dict[str, list[str]] = {
     "plain": [],
     "PALs of width 60, one a task": ["defaults.adapter={name: pal, size: 60}"],
     "PALs of width 204, one a task": ["defaults.adapter={name: pal, size: 204}"],
     "SMART": ["defaults.smart={}"],
+    "R-Drop": ["defaults.r_drop={}"],
+    DISTILLATION: [],  # the step alone: teachers score the rows once, before it
     "Max_CLS of 3 layers for SST": ["tasks.sst.pooling=max_cls"],
     "Max_Seq + MHA for SST": ["tasks.sst.pooling=max_seq_mha"],
     "HIRE for SST": ["tasks.sst.pooling=hire"],
@@ -35,6 +42,16 @@ JOINT: dict[str, list[str]] = {
     "joint, CAGrad": ["training.gradient_surgery=cagrad"],
     "joint, uncertainty weights": ["training.loss_weighting=uncertainty"],
 }
+
+
+def give_scores(plan: Plan) -> None:
+    """Give each task a teacher whose scores are random."""
+    generator = np.random.default_rng(0)
+    for task, loader in plan.loaders.items():
+        width = max(len(plan.data.readers[task].names), 2)
+        size = (len(loader.tokens), 1 if width == 2 else width)
+        scores = generator.dirichlet(np.ones(width), size[0])[:, : size[1]]
+        loader.teachers[task] = Teacher(scores.astype(np.float32), temperature=1.0, weight=0.5)
 
 
 def main() -> None:
@@ -50,6 +67,8 @@ def main() -> None:
                 directory = Path(scratch) / str(len(lines) + len(runs))
                 directory.mkdir()
                 prepared = prepared_run(arguments.directory, [*shared, *overrides])
+                if name == DISTILLATION:
+                    give_scores(prepared)
                 runs[name] = partial(Stepper(prepared, directory).steps, count)
             times = in_turn(runs, arguments.rounds)
             plain = times[next(iter(variants))]
