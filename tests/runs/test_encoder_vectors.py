@@ -25,6 +25,7 @@ CHANGES = [
     "tasks.qqp.pooling={name: layer_attention, variant: avg_all}",
     "tasks.sts.r_drop={}",
     "tasks.sts.pooling=max",
+    "tasks.sts.dropout=0.1",
     f"tasks.sts.head={{name: cosine_regression, matryoshka: [32, 12, {SIZE}]}}",
     "tasks.views={data: {train: ids-sst-train.csv, dev_share: 0.2, text: sentence}}",
     "tasks.views.pooling=mean",
@@ -58,7 +59,7 @@ def test_a_run_with_matryoshka_and_r_drop(kind, course_files, suites, tmp_path, 
     assert run_multitask.main([*command[1], "--resume"]) == 0
     check_equal(whole, run)
     for line in events(run, "step"):
-        assert ("consistency" in line) == (line["task"] != "views")
+        assert (line.get("consistency", 0) > 0) == (line["task"] != "views")
     assert main("evaluate", run) == 0
     check_cut_vectors(run, suites, tmp_path, capsys)
     check_graphs(run, tmp_path)
@@ -103,15 +104,15 @@ def check_graphs(run, place):
     trained = load(run)
     for tasks, rows in (("qqp,sts", exports.PAIRS), ("sst,views", [(text,) for text in TEXTS])):
         target = place / tasks
-        assert exports.main(run, target, "--format", "onnx", "--task", tasks, "--int8") == 0
+        small = ["--int8"] if tasks == "qqp,sts" else []
+        assert exports.main(run, target, "--format", "onnx", "--task", tasks, *small) == 0
         first, second = exports.graph_outputs(target / "model.onnx", rows).values()
-        small = exports.graph_outputs(target / "model_int8.onnx", rows)
-        assert ",".join(small) == tasks
-        assert all(np.isfinite(output).all() for output in small.values())
         if tasks == "qqp,sts":
             made = [1 / (1 + np.exp(-first)), second.clip(0, 5)]
             expected = [[row["scores"][-1] for row in trained.predict("qqp", rows)]]
             expected += [[row["prediction"] for row in trained.predict("sts", rows)]]
+            for output in exports.graph_outputs(target / "model_int8.onnx", rows).values():
+                assert np.isfinite(output).all()
         else:
             made = [np.exp(first) / np.exp(first).sum(1, keepdims=True), second]
             expected = [[row["scores"] for row in trained.predict("sst", TEXTS)]]
