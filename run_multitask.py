@@ -1,34 +1,39 @@
 """Multi-task BERT training from one YAML file: the command line."""
 # PYTHON_ARGCOMPLETE_OK
 
-import argparse
-import contextlib
-import errno
-import importlib
-import io
-import os
 import sys
-from functools import partial
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-from multitask.utils.errors import (
-    LIMITS,
-    STANDARD_OUTPUT,
-    PeerLost,
-    UserError,
-    is_first_process,
-    is_out_of_memory,
-    is_panic,
-    one_line,
-    reason_of,
-    suggest,
-)
-from multitask.utils.heartbeat import talking, working
-from multitask.utils.names import MODULES_VARIABLE
-from multitask.utils.terminal import escape_output
-from multitask.utils.versions import VERSION, git_revision, program_name
+try:
+    import argparse
+    import contextlib
+    import errno
+    import importlib
+    import io
+    import os
+    from functools import partial
+    from pathlib import Path
+    from types import ModuleType
+    from typing import Any
+
+    from multitask.utils.errors import (
+        LIMITS,
+        STANDARD_OUTPUT,
+        PeerLost,
+        UserError,
+        is_first_process,
+        is_out_of_memory,
+        is_panic,
+        one_line,
+        reason_of,
+        suggest,
+    )
+    from multitask.utils.heartbeat import talking, working
+    from multitask.utils.names import MODULES_VARIABLE
+    from multitask.utils.terminal import escape_output
+    from multitask.utils.versions import VERSION, git_revision, program_name
+except KeyboardInterrupt:
+    print("error: interrupted", file=sys.stderr)
+    sys.exit(130)
 
 COMMANDS = tuple(
     "train ablate tune check evaluate predict attention sts index search serve evaluate-search "

@@ -1,4 +1,3 @@
-# Tested by tests/heads/test_heads.py
 """The base class of heads, and a class per task type with a common loss and prediction."""
 
 import inspect
@@ -9,8 +8,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-from heads.matryoshka import matryoshka_sizes
 
 
 class Head(nn.Module):
@@ -62,8 +59,19 @@ class Head(nn.Module):
         return vectors and form.sides == len(inspect.signature(cls.forward).parameters) - 1
 
     def train_sizes(self, sizes: Sequence[int] | None, dim: int) -> None:
-        """Set ``matryoshka`` for vectors of width ``dim``. Raises as ``matryoshka_sizes``."""
-        self.matryoshka = matryoshka_sizes(sizes, dim)
+        """Set ``matryoshka`` for vectors of width ``dim``; None for all numbers alone.
+
+        Raises ValueError unless the sizes are different numbers from 1 to ``dim``.
+        """
+        made = tuple(sizes or ())
+        if (sizes is not None and not made) or len({*made} & {*range(1, dim + 1)}) < len(made):
+            raise ValueError(f"matryoshka must be different numbers from 1 to {dim}, not {sizes}")
+        self.matryoshka = made
+
+    @property
+    def terms(self) -> int:
+        """Return the number of losses in the sum of ``loss``."""
+        return len(self.matryoshka) or 1
 
     def scores(self, pooled: Tensor, batch: Any) -> Tensor:
         """Vectors [sides * B, d], all first sequences first -> scores of the rows with a label."""
@@ -130,7 +138,7 @@ class Head(nn.Module):
         if len(labels.unique()) < 2:
             raise ValueError("all training labels are equal")
         loss = float(self.criterion(self.trivial_scores(labels, num_labels), labels))
-        return loss * (len(self.matryoshka) or 1)
+        return loss * self.terms
 
     def last_layer(self) -> tuple[Tensor, Tensor]:
         """Return weight and bias for ``classifier_scores``, if the head has a ``problem_type``."""

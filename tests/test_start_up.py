@@ -101,3 +101,25 @@ print("LOADED", sorted(slow & set(sys.modules)), status)
     )
     assert result.stdout.splitlines()[-1] == f"LOADED [] {status}"
     assert words in result.stdout + result.stderr
+
+
+INTERRUPTED_IMPORT = """
+import os, runpy, signal, sys
+wanted = sys.argv[1]
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == wanted:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["run_multitask.py", "--help"]
+runpy.run_path("run_multitask.py", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("module", ["argparse", "multitask", "multitask.utils.versions"])
+def test_ctrl_c_during_the_first_imports_is_one_line(module):
+    command = [sys.executable, "-c", INTERRUPTED_IMPORT, module]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (130, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")

@@ -54,8 +54,6 @@ def sts(
 
     if others and not layers:
         raise UserError("--with draws layers of other encoders: give --layers too")
-    if dim and layers:
-        raise UserError("--layers scores all numbers of a vector: leave --dim or --layers out")
     suites = read_suites(data, stsb)
     curves_of_others = sts_report.read_layers(others, suites)
 

@@ -283,7 +283,8 @@ def _check_default(root: Node, override: Override, overridden: frozenset[str]) -
 def _merge(base: Node, over: Node, path: KeyPath = (), *, mine: bool = False) -> Node:
     """Override ``base`` with ``over``: merge mappings, replace everything else.
 
-    A merged mapping has the place of ``base`` or, if ``mine``, that of ``over``.
+    A merged mapping has the place of ``base``; a method, or any mapping if ``mine``, that of
+    ``over``, whose options count.
     """
     below, above = base.value, over.value
     choice = bool(path) and path[-1] in CHOICES
@@ -296,7 +297,7 @@ def _merge(base: Node, over: Node, path: KeyPath = (), *, mine: bool = False) ->
     merged = dict(below)
     for key, node in above.items():
         merged[key] = _merge(below[key], node, (*path, key), mine=mine) if key in below else node
-    return Node(merged, over.place if mine else base.place)
+    return Node(merged, over.place if mine or choice else base.place)
 
 
 def _spread_defaults(root: Node, overridden: frozenset[str]) -> Tree:

@@ -74,7 +74,8 @@ class Vectors:
     def layers(self, texts: Sequence[str], title: str = "") -> np.ndarray:
         """Encode texts at every layer under each fixed pooling; see ``layer_vectors``."""
         adapter = self.scorer.model.adapter(self.part)
-        return layer_vectors(self.scorer, adapter, texts, self.max_length, title=title)
+        made = layer_vectors(self.scorer, adapter, texts, self.max_length, title=title)
+        return made[..., : self.size]
 
     def fingerprint(self) -> str:
         """Hash what a vector depends on: the model's weights, tokenizer, task and pooling."""
@@ -95,8 +96,7 @@ class Vectors:
 
     def describe(self) -> str:
         """Describe the vectors, such as ``runs/sts, task sts, mean pooling``."""
-        cut = f", the first {self.size} numbers" if self.size else ""
-        return f"{self.weights()}, {self.pooling} pooling{cut}"
+        return f"{self.weights()}, {self.pooling} pooling"
 
     def cut(self, size: int | None) -> "Vectors":
         """Return the vectors with the first ``size`` numbers alone. Raises UserError for too many.
@@ -121,8 +121,10 @@ class Vectors:
         }
 
     def weights(self) -> str:
-        """Name the weights, such as ``runs/sts, task sts``."""
-        return f"{self.source}, task {self.task}" if self.task else self.source
+        """Name the weights, such as ``runs/sts, task sts``, and how many numbers count if cut."""
+        task = f", task {self.task}" if self.task else ""
+        cut = f", the first {self.size} numbers" if self.size else ""
+        return f"{self.source}{task}{cut}"
 
     def known_rows(self) -> tuple[list[Split], list[Split]]:
         """Return the run's training rows (with the holdout), and the dev rows that select weights.

@@ -8,6 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from multitask.config import Config
 from multitask.data.classes import label_readers
@@ -18,7 +19,7 @@ from multitask.data.splits import Data, load_splits, tokenize_splits
 from multitask.data.summary import data_warnings, glue_remarks
 from multitask.inference.scoring import Scorer, task_maskings
 from multitask.models.build import initial_model
-from multitask.models.encoders.hf_layout import has_dropout
+from multitask.models.encoders.hf_layout import has_dropout, layout_of
 from multitask.models.head_checks import (
     check_evaluate_only,
     check_glue_labels,
@@ -232,15 +233,23 @@ def plan(config: Config, model: MultiTaskModel, data: Data, device: torch.device
 
 
 def dropout_warnings(config: Config, model: MultiTaskModel, data: Data) -> list[str]:
-    """Warn of an encoder without dropout, if a task compares a text with itself under dropout."""
+    """Warn of tasks that compare two passes of a text under dropout, where there is none."""
     architecture = model.encoder.config
-    kind = architecture.model_type
-    return [
-        f"{task}: two views of a text are equal, as {kind} has no dropout: set `encoder.dropout`"
-        for task, entry in config.tasks.items()
-        if not has_dropout(architecture)
-        and (
-            (data.readers[task].task_type.compares_rows and input_of(entry).texts == 1)
-            or (entry.r_drop and not entry.dropout)
-        )
-    ]
+    if has_dropout(architecture):
+        return []
+    kind, sets = architecture.model_type, layout_of(architecture.model_type).dropout
+    encoder = "`encoder.dropout` or " if sets else ""
+    warnings = []
+    for task, entry in config.tasks.items():
+        views = data.readers[task].task_type.compares_rows and input_of(entry).texts == 1
+        parts = nn.ModuleList([model.module(task), model.adapter(task) or nn.Identity()])
+        if (views or entry.r_drop) and not any(map(_dropout_rate, parts.modules())):
+            what = f"{task}: two views of a text are equal, as {kind} has no dropout"
+            warnings.append(f"{what}: set {encoder}`tasks.{task}.dropout`")
+    return warnings
+
+
+def _dropout_rate(module: nn.Module) -> float:
+    """Return the rate of a module, which GRUs and attention have as a number."""
+    rate = module.p if isinstance(module, nn.Dropout) else getattr(module, "dropout", 0.0)
+    return rate if isinstance(rate, float) else 0.0

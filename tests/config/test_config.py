@@ -25,7 +25,8 @@ def test_later_errors_name_the_option_they_are_about(base):
     assert str(config.error(path, UserError("too large", ("size",)))) == (
         f"command line: {override}: tasks.pair.head.size: too large"
     )
-    assert str(config.error(path, UserError("too many"))).startswith("base.yaml:12: ")
+    assert config.error(path, UserError("too many")).place == f"command line: {override}"
+    assert load_config(base).error(path, UserError("too many")).place == "base.yaml:12"
 
 
 def test_values_as_written(base):

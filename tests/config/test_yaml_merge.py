@@ -88,6 +88,15 @@ def test_options_on_top_of_a_bare_name(files):
     assert tree.value["tasks"]["t"]["head"] == {"name": "one", "size": 5}
     assert tree.where(("tasks", "t", "head", "name")) == "top.yaml:1"
     assert tree.where(("tasks", "t", "head", "size")) == "a.yaml:2"
+    assert tree.where(("tasks", "t", "head")) == "a.yaml:2"
+
+
+def test_a_method_has_the_place_of_what_last_changed_it(files):
+    files(a="tasks: {t: {head: one, size: 1}}\n")
+    head = ["tasks.t.head={name: two}", "tasks.t.head.size=5"]
+    tree = load_tree("a.yaml", [*head, "tasks.t.size=2"])
+    assert tree.error(("tasks", "t", "head"), "").place == f"command line: {head[-1]}"
+    assert tree.where(("tasks", "t")) == "a.yaml:1"
 
 
 def test_labels_are_replaced_and_not_merged(files):

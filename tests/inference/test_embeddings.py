@@ -36,9 +36,10 @@ def test_an_encoder_is_pooled_as_transformers_would(tiny_encoder, pooling):
     assert vectors.known_rows() == ([], []) and vectors.task is None
 
 
-def test_layers_end_with_what_the_last_layer_gives(tiny_encoder):
-    vectors = open_vectors(str(tiny_encoder))
-    assert vectors.layers(TEXTS).shape[0] == len(TEXTS)
+@pytest.mark.parametrize("size", [None, 5])
+def test_layers_end_with_what_the_last_layer_gives(size, tiny_encoder):
+    vectors = open_vectors(str(tiny_encoder)).cut(size)
+    assert vectors.layers(TEXTS).shape == (len(TEXTS), 3, 3, size or 32)
     np.testing.assert_allclose(
         vectors.layers(TEXTS)[:, 1, -1], vectors.encode(TEXTS), atol=1e-5
     )  # the second pooling is the mean

@@ -7,7 +7,7 @@ import torch
 import run_multitask
 from multitask import load
 from multitask.config import load_config
-from multitask.models.encoders.hf_layout import LAYOUTS, has_dropout
+from multitask.models.encoders.hf_layout import LAYOUTS
 from multitask.models.pretrained import load_encoder_and_tokenizer
 from multitask.training.setup import set_up
 from tests.conftest import save_tiny_encoder, write_course_files
@@ -91,6 +91,13 @@ def test_layers_are_computed_again_or_it_is_refused(kind, course_files, tmp_path
         torch.testing.assert_close(second[name], tensor, rtol=1e-4, atol=1e-5)
 
 
+def warned_of(file, *overrides):
+    """The tasks whose two views of a text are equal, says the plan."""
+    config = load_config(file, list(overrides))
+    plan = set_up(config, torch.device("cpu"), lambda line: None)
+    return {line.partition(":")[0] for line in plan.warnings if "two views" in line}
+
+
 @every_kind
 def test_two_equal_views_of_a_text_are_said(kind, tmp_path):
     write_triplets(tmp_path)
@@ -105,10 +112,20 @@ def test_two_equal_views_of_a_text_are_said(kind, tmp_path):
         head="contrastive",
     )
     (tmp_path / "views.yaml").write_text(config)
-    plan = set_up(load_config(tmp_path / "views.yaml"), torch.device("cpu"), lambda line: None)
-    said = any("two views" in warning for warning in plan.warnings)
-    assert said != has_dropout(plan.model.encoder.config)
-    assert said == (kind in ("albert", "modernbert", "nomic_bert", "eurobert"))
+    none = kind in ("albert", "modernbert", "nomic_bert", "eurobert")
+    assert warned_of(tmp_path / "views.yaml") == ({"views"} if none else set())
+
+
+@pytest.mark.parametrize("kind", ["bert", "albert", "eurobert"])
+def test_r_drop_without_dropout_is_said(kind, course_files, tmp_path):
+    """A task's own dropout, that of its pooling or of its adapter makes two passes differ."""
+    file, *words = encoder_run.arguments(kind, course_files, tmp_path, tmp_path / "run")
+    words += ["defaults.r_drop={}", "tasks.sst.dropout=0"]
+    none = set() if kind == "bert" else {"sst", "qqp", "sts"}
+    assert warned_of(file, *words) == none
+    words += ["tasks.sst.pooling={name: mha, dropout: 0.1}", "tasks.qqp.dropout=0.1"]
+    assert warned_of(file, *words) == none - {"sst", "qqp"}
+    assert not warned_of(file, *words, "tasks.sts.adapter={name: lora, dropout: 0.1}")
 
 
 @pytest.mark.parametrize("part", ["pooling", "head"])

@@ -5,7 +5,7 @@ import pytest
 
 from multitask import load
 from multitask.inference.load_run import TrainedRun
-from tests.support.exports import PAIRS, complaint, main, trained
+from tests.support.exports import PAIRS, complaint, graph_outputs, main, trained
 
 SEVERAL = ["--format", "onnx", "--task", "qqp,sts"]
 
@@ -25,24 +25,18 @@ def pairs_run(course_files, tiny_encoder, tmp_path_factory):
 
 @pytest.mark.slow
 def test_one_pass_gives_the_scores_of_both(pairs_run, tmp_path, capsys):
-    ort = pytest.importorskip("onnxruntime", reason="an extra of `export`")
-    from transformers import AutoTokenizer
-
+    pytest.importorskip("onnxruntime", reason="an extra of `export`")
     target = tmp_path / "pairs"
     assert main(pairs_run, target, *SEVERAL, "--int8") == 0
     said = capsys.readouterr().out
     for task in ("qqp", "sts"):
         assert f"{task} differ by" in said and f"{task}: int8 on" in said
     assert "session.run(['qqp', 'sts'], inputs)" in (target / "README.md").read_text()
-    tokenizer, run = AutoTokenizer.from_pretrained(target), load(pairs_run)
+    run = load(pairs_run)
     for file in ("model.onnx", "model_int8.onnx"):
-        session = ort.InferenceSession(target / file)
-        assert [output.name for output in session.get_outputs()] == ["qqp", "sts"]
-        wanted, feed = {given.name for given in session.get_inputs()}, {}
-        for suffix, texts in zip(("", "_2"), zip(*PAIRS, strict=True), strict=True):
-            ready = tokenizer(list(texts), padding=True, truncation=True, return_tensors="np")
-            feed |= {f"{n}{suffix}": ids for n, ids in ready.items() if f"{n}{suffix}" in wanted}
-        logits, numbers = session.run(["qqp", "sts"], feed)
+        outputs = graph_outputs(target / file, PAIRS)
+        assert list(outputs) == ["qqp", "sts"]
+        logits, numbers = outputs.values()
         if file == "model.onnx":
             expected = [row["scores"][-1] for row in run.predict("qqp", PAIRS)]
             np.testing.assert_allclose(1 / (1 + np.exp(-logits)), expected, atol=1e-4)
@@ -74,6 +68,14 @@ def test_an_adapter_needs_a_pass_of_its_own(course_files, tiny_encoder, tmp_path
     said = complaint(capsys, run, tmp_path / "model", *SEVERAL, "training.select=joint")
     assert "tasks.sts.adapter" in said
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_each_pooling_that_may_have_no_graph_is_named(course_files, tiny_encoder, tmp_path, capsys):
+    pytest.importorskip("onnxscript", reason="an extra of `export`")
+    hire = "tasks.sts.pooling={name: hire, fusion_layers: 1}"
+    run = trained(tmp_path / "run", tiny_encoder, course_files, hire, "training.select=joint")
+    said = complaint(capsys, run, tmp_path / "model", *SEVERAL)
+    assert "tasks.qqp.pooling: mean" in said and "tasks.sts.pooling: hire" in said
 
 
 def test_weights_of_two_steps_are_no_model(pairs_run, tmp_path, capsys, monkeypatch):

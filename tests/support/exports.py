@@ -43,7 +43,12 @@ def outputs(loader, directory, rows):
 
 
 def graph(file, rows, cross=False):
-    """A graph's output by onnxruntime for a padded batch of rows of one or two texts."""
+    """A graph's first output by onnxruntime for a padded batch of rows of one or two texts."""
+    return next(iter(graph_outputs(file, rows, cross).values()))
+
+
+def graph_outputs(file, rows, cross=False):
+    """All outputs of a graph, by name."""
     import onnxruntime
     from transformers import AutoTokenizer
 
@@ -55,4 +60,5 @@ def graph(file, rows, cross=False):
     for suffix, texts in zip(("", "_2"), [sides] if cross else [[s] for s in sides], strict=False):
         ready = tokenizer(*texts, truncation=True, padding=True, return_tensors="np")
         feed |= {name + suffix: value for name, value in ready.items() if name + suffix in wanted}
-    return session.run(None, feed)[0]
+    names = [one.name for one in session.get_outputs()]
+    return dict(zip(names, session.run(names, feed), strict=True))

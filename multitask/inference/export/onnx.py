@@ -104,9 +104,11 @@ def export_onnx(tasks: Sequence[Parts], directory: Path) -> None:
                 verbose=False,
             )
     except Exception as error:  # the exporter raises many kinds, all of them about the model
+        poolings = {each.pooling_key: each.pooling_name for each in tasks}
+        blamed = " or ".join(f"{key}: {name}" for key, name in poolings.items())
         raise UserError(
-            f"{parts.pooling_key}: ONNX cannot carry {parts.pooling_name} "
-            f"({type(error).__name__} in torch.onnx): train with another pooling"
+            f"{blamed} has no ONNX graph ({type(error).__name__} in torch.onnx): "
+            "train with another pooling"
         ) from error
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)

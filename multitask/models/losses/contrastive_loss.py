@@ -114,8 +114,7 @@ class ContrastiveHead(Head):
 
     def trivial_loss(self, labels: Tensor, num_labels: int, batch_size: int) -> float:
         """Return the loss of guessing in training: log B, or log 2B with hard negatives."""
-        loss = math.log(batch_size * max(1, labels.shape[1] - 1))
-        return loss * (len(self.matryoshka) or 1)
+        return self.terms * math.log(batch_size * max(1, labels.shape[1] - 1))
 
     def chance(self, labels: Tensor) -> float:
         """Return the mean probability of a right guess among each row's candidates; CPU tensors."""
