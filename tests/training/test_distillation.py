@@ -15,8 +15,10 @@ from multitask.config import load_config
 from multitask.training import trainer
 from multitask.training.distillation import Distillation, distilled
 from multitask.training.setup import set_up
+from tests.conftest import save_tiny_encoder
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint
+from tests.support.processes import check_two_processes
 from tests.support.run_files import events, results
 
 TEACHER = ["training.max_steps=4", "training.holdout=0.2"]
@@ -167,3 +169,13 @@ def test_a_teacher_that_does_not_fit_is_one_line(fault, teachers, tiny_overrides
 )
 def test_where_it_does_not_fit(changes, key, tiny_overrides, tmp_path, capsys):
     assert key in complaint(capsys, *command(tiny_overrides, tmp_path / "run", *changes))
+
+
+@pytest.mark.slow
+def test_two_processes_learn_the_same_scores(teachers, tiny_overrides, tmp_path):
+    still = save_tiny_encoder(tmp_path / "still", attention_probs_dropout_prob=0.0)
+    dropout = [f"tasks.{task}.dropout=0" for task in ("sst", "qqp", "sts")]
+    changes = ["training.holdout=0.2", "encoder.dropout=0", f"encoder.name={still}", *dropout]
+    taught = [learns("sst", teachers), learns("sts", teachers, weight=0.5)]
+    given = ["configs/cs224n.yaml", *tiny_overrides, *changes, *taught]
+    check_two_processes(given, tmp_path, {"sst": "accuracy", "sts": "pearson"})
