@@ -11,7 +11,6 @@ from typing import Any, Literal, NotRequired, TypedDict
 import numpy as np
 from pydantic import Field
 
-from multitask.reporting.html_page import fill
 from multitask.reporting.table_formats import Table, number
 from multitask.store.saved import Saved, Score, read_saved
 from multitask.tasks.sts_names import NAMES
@@ -145,20 +144,8 @@ SPACE = {
     "uniformity": "uniformity (lower is better)",
     "mean_cosine": "mean cosine of any two sentences",
 }
-SUBSETS_HEADER = ("suite", "subset", "pairs", "Spearman", "Pearson", "seen in training")
 Entries = Mapping[str, SuiteEntry]
 Which = Literal["spearman", "pearson"]
-
-
-def terminal_table(report: StsReport) -> str:
-    """Write the seven-column table for the terminal."""
-    return _table(report["suites"]).text()
-
-
-def markdown_page(report: StsReport) -> str:
-    """Write sts.md (the table, the subsets and how to read them) from the content of sts.json."""
-    tables = {"table": _table(report["suites"]), "subsets": _subsets(report["suites"])}
-    return fill("sts.md.j2", report=report, notes=notes(report), **tables) + "\n"
 
 
 def notes(report: StsReport) -> list[str]:
@@ -187,7 +174,7 @@ def notes(report: StsReport) -> list[str]:
     return lines
 
 
-def _table(entries: Entries) -> Table:
+def suites_table(entries: Entries) -> Table:
     """Build the seven-column table; correlations are multiplied by 100."""
 
     def row(title: str, show: Callable[[SuiteEntry], str], last: str = "") -> list[str]:
@@ -219,7 +206,8 @@ def _first(entry: SuiteEntry, how: Literal["all", "mean", "wmean"]) -> str:
     return percent(headline(entry)[how]["spearman"])
 
 
-def _subsets(entries: Entries) -> Table:
+def subsets_table(entries: Entries) -> Table:
+    """Build the table of each subset's correlations, multiplied by 100."""
     rows = []
     for suite, entry in entries.items():
         for subset, every in entry["scores"]["subsets"].items():
@@ -228,7 +216,8 @@ def _subsets(entries: Entries) -> Table:
             scores = [percent(counted["spearman"]), percent(counted["pearson"])]
             seen = None if entry["in_training"] is None else every["pairs"] - counted["pairs"]
             rows.append([suite, subset, f"{counted['pairs']:,}", *scores, number(seen, ",")])
-    return Table(SUBSETS_HEADER, rows)
+    header = ("suite", "subset", "pairs", "Spearman", "Pearson", "seen in training")
+    return Table(header, rows)
 
 
 def percent(value: float | None) -> str:

@@ -1,34 +1,27 @@
-"""Optuna's study of a search: its database, its sampler and its pruner.
+"""Optuna's study of a search: its sampler, its pruner, and the trials of earlier starts.
 
-- One process writes the database. Trials that were running when a search was killed stay there as
-  running, and are resumed under their number.
+- The study is in memory. Every start makes it again: ``trial.json`` has the values of a trial and
+  why it ended without a score, and its run directory has the score.
 - The suggestions for a trial depend on the seed, its number and the scores until then alone, so a
   search of one trial at a time without a pruner gives the same trials, however often it was
   killed.
-- Each trial also has a file ``trial.json`` with its values and why it ended without a score. If the
-  database is missing, it is made again from these files.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from multitask.store.files import read_json, replacing, write_json
+from multitask.store.files import read_json, write_json
 from multitask.store.run_directory import RunDirectory
 from multitask.store.run_log import parse_event
 from multitask.sweep.search_space import SearchSpace
 from multitask.sweep.sweep_directory import Run, SweepDirectory, train_arguments
 from multitask.sweep.tuning_results import objectives_of
-from multitask.utils.errors import UserError, reading, reason_of
-from multitask.utils.optional import optional
+from multitask.utils.errors import reading
 
-NEEDED = "tune needs Optuna"
-NAME = "tune"  # of the study in the database
 NOTE = "note"  # the attribute of a trial that says why it has no score
 EVAL = b'{"event": "eval"'  # how the line of an evaluation begins
 
@@ -58,10 +51,6 @@ class Study:
     def over(self) -> int:
         """The number of trials that have ended, with or without a score."""
         return sum(trial.state.is_finished() for trial in self.trials())
-
-    def resume(self, frozen: Any) -> Any:
-        """Return a trial of an earlier start that has not ended."""
-        return self.optuna.trial.Trial(self.study, frozen._trial_id)
 
     def sample(self, number: int, place: int) -> None:
         """Let Optuna's next suggestion be for a parameter of a trial, at a place of the file.
@@ -114,68 +103,27 @@ class Study:
         write_json(file, {"values": trial.params, **ended})
 
 
-@contextmanager
-def open_study(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> Iterator[Study]:
-    """Open the study of a search during a block; make its database if it is missing.
-
-    Raises UserError if the database is damaged or cannot be written.
-    """
-    import sqlite3
-
-    errors = optional("sqlalchemy.exc", NEEDED, "tune").SQLAlchemyError
+def make_study(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> Study:
+    """Make the study of a search, in which trial 0 and the trials of earlier starts wait."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    file = directory.study
-    if not file.exists():
-        _make(optuna, space, directory)
-    advice = "delete it: the trials are kept, and no finished one is trained again"
     pruners = {
         "none": optuna.pruners.NopPruner(),
         "median": optuna.pruners.MedianPruner(),
         # the resource that it deals out is the number of evaluations
         "halving": optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2),
     }
-    try:
-        with reading(file):  # a damaged database raises errors of many kinds
-            storage = _storage(optuna, file)
-            with sqlite3.connect(file) as database:  # of all pages: most queries read only some
-                (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
-            database.close()
-            if said != "ok":
-                raise ValueError(said)
-            # not Optuna's default for several objectives, which suggests values in `ask`
-            how = {"sampler": optuna.samplers.RandomSampler(), "pruner": pruners[space.file.pruner]}
-            study = optuna.load_study(storage=storage, study_name=NAME, **how)
-            study.get_trials()
-    except UserError as error:
-        raise UserError(f"{error}; {advice}") from error
-    try:
-        yield Study(space, directory, optuna, study)
-    except (errors, optuna.exceptions.StorageInternalError) as error:
-        said = reason_of(error.__cause__ or error, 200)
-        raise UserError(f"{file}: {said}: free space, or {advice}") from error
-
-
-def _make(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> None:
-    """Make the database with the trials that have a file, or trial 0. A kill leaves all or none."""
-    for end in ("-journal", "-wal", "-shm"):  # of a deleted one; SQLite would apply it to this one
-        directory.study.with_name(directory.study.name + end).unlink(missing_ok=True)
-    with replacing(directory.study) as made:
-        storage = _storage(optuna, made)
-        directions = ["maximize"] * len(objectives_of(space))
-        study = optuna.create_study(storage=storage, study_name=NAME, directions=directions)
-        study.enqueue_trial(space.first)
-        numbers = [int(file.parent.name.removeprefix("trial-")) for file in directory.trials()]
-        for number in range(1, 1 + max(numbers, default=0)):
-            # one whose file was deleted gets values like a new one
-            study.enqueue_trial(saved_trial(directory, number).get("values", {}))
-        storage.remove_session()
-        storage.engine.dispose()
-
-
-def _storage(optuna: Any, file: Path) -> Any:
-    url = optional("sqlalchemy", NEEDED, "tune").URL  # it quotes `%` and `?` of a path
-    place = url.create("sqlite", database=str(file.absolute())).render_as_string()
-    return optuna.storages.RDBStorage(place)
+    study = optuna.create_study(
+        # not Optuna's default for several objectives, which suggests values in `ask`
+        sampler=optuna.samplers.RandomSampler(),
+        pruner=pruners[space.file.pruner],
+        directions=["maximize"] * len(objectives_of(space)),
+    )
+    study.enqueue_trial(space.first)
+    numbers = [int(file.parent.name.removeprefix("trial-")) for file in directory.trials()]
+    for number in range(1, 1 + max(numbers, default=0)):
+        # one whose file was deleted gets values like a new one
+        study.enqueue_trial(saved_trial(directory, number).get("values", {}))
+    return Study(space, directory, optuna, study)
 
 
 def saved_trial(directory: SweepDirectory, number: int) -> dict[str, Any]:

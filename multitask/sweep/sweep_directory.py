@@ -28,9 +28,8 @@ class SweepDirectory:
     grid = Named("grid.yaml")
     # the lock of the process that writes the grid or the comparison
     lock = Named(OWNER_LOCK)
-    # the search that the directory belongs to, and Optuna's database
+    # the search that the directory belongs to
     search = Named("search.yaml")
-    study = Named("study.db")
     # what `encoder.kernels: auto` means for all runs
     kernels = Named("grid.kernels")
     # the directory of the runs

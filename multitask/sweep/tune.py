@@ -28,13 +28,12 @@ from multitask.sweep.progress_bars import Progress
 from multitask.sweep.run_sweep import check_saved, choose_kernels, interrupt
 from multitask.sweep.search_space import Range, SearchSpace
 from multitask.sweep.study import (
-    NEEDED,
     NOTE,
     Study,
     cell_of,
     divergence,
     evaluations,
-    open_study,
+    make_study,
     run_of,
     saved_trial,
 )
@@ -43,6 +42,8 @@ from multitask.sweep.tuning_results import OPEN, Tried, write_results
 from multitask.utils.errors import UserError, one_line
 from multitask.utils.optional import optional
 from multitask.utils.signals import on_signal
+
+Begun = list[tuple[Any, Run]]  # trials that have not ended, with their runs
 
 
 def tune(
@@ -62,7 +63,7 @@ def tune(
         UserError: Optuna is not installed; the directory has other content or another search; some
             trials failed; the search was interrupted. Then the results so far are written.
     """
-    optuna = optional("optuna", NEEDED, "tune")
+    optuna = optional("optuna", "tune needs Optuna", "tune")
     directory, total = SweepDirectory(settings.directory), space.file.trials
     _check(space, directory)
     with owned(directory.lock, "searches there"):
@@ -70,64 +71,84 @@ def tune(
         remove_scraps(directory.path)
         write_text(directory.search, dump_yaml(space.resolved))
         kernels = choose_kernels(directory, [run_of(space, directory, 0, space.first)])
-        with open_study(optuna, space, directory) as study:
-            failed: list[Failure] = []
-            stopped = False
-            with Progress(total, say) as progress:
-                progress.skipped(study.over)
-                try:
-                    if study.over < total:
-                        with on_signal(interrupt):
-                            pool = Pool(load_engine(engine, settings), settings, keep, progress)
-                            _train(study, pool, kernels, failed)
-                except KeyboardInterrupt:
-                    stopped = True
-            results = tried(study, failed)
-            files = write_results(space, directory.path, results, study.importances(), say=say)
-            if stopped:
-                message = f"interrupted: {study.over} of {total} trials are over in"
-                raise UserError(f"{message} {directory.path}; go on with the same command")
-            if failed:
-                names = ", ".join(f"{failure.run.name} ({failure.reason})" for failure in failed)
-                logs = f"({directory.path}/cells/TRIAL/logs/seed-{space.file.seed}.log)"
-                raise UserError(
-                    f"{len(failed)} of {total} trials failed: {names}; see their logs {logs}; the "
-                    "same command tries them again"
-                )
-            return files
+        study = make_study(optuna, space, directory)
+        begun = restore(study)
+        failed: list[Failure] = []
+        stopped = False
+        with Progress(total, say) as progress:
+            progress.skipped(study.over)
+            try:
+                if study.over < total:
+                    with on_signal(interrupt):
+                        pool = Pool(load_engine(engine, settings), settings, keep, progress)
+                        _train(study, begun, pool, kernels, failed)
+            except KeyboardInterrupt:
+                stopped = True
+        results = tried(study, failed)
+        files = write_results(space, directory.path, results, study.importances(), say=say)
+        if stopped:
+            message = f"interrupted: {study.over} of {total} trials are over in {directory.path}"
+            raise UserError(f"{message}; go on with the same command")
+        if failed:
+            names = ", ".join(f"{failure.run.name} ({failure.reason})" for failure in failed)
+            logs = f"({directory.path}/cells/TRIAL/logs/seed-{space.file.seed}.log)"
+            raise UserError(
+                f"{len(failed)} of {total} trials failed: {names}; see their logs {logs}; the "
+                "same command tries them again"
+            )
+        return files
 
 
-def _train(study: Study, pool: Pool, kernels: str | None, failed: list[Failure]) -> None:
+def restore(study: Study) -> Begun:
+    """Tell the study how the trials of earlier starts ended; return those that are to be trained.
+
+    Trial 0 of a new search is one of these. Raises UserError if an earlier start trained a trial
+    with another config.
+    """
+    begun = []
+    for _ in study.trials("WAITING"):
+        trial = study.study.ask()
+        run, _ = begin(study, trial)
+        if run:
+            begun.append((trial, run))
+    return begun
+
+
+def _train(
+    study: Study, begun: Begun, pool: Pool, kernels: str | None, failed: list[Failure]
+) -> None:
     """Ask for trials, submit and watch them and tell how they end, until enough are over.
 
-    Trials that fail are added to ``failed``. If the trial that ended before one of them failed too,
-    or none has ended, the reason may be the same for all trials: no new one is asked for.
+    ``begun`` are the trials to start with. Trials that fail are added to ``failed``. If the trial
+    that ended before one of them failed too, or none has ended, the reason may be the same for all
+    trials: no new one is asked for.
 
     Raises KeyboardInterrupt after every trial has saved its state and ended.
     """
     total, jobs, settled = study.space.file.trials, pool.settings.slots, pool.progress.settled
     live: dict[str, Any] = {}  # the trials that train, by the name of their run
     told: Counter[str] = Counter()  # how many evaluations of a run the study has
-    asked = len(study.trials()) - len(study.trials("WAITING"))
     good = False  # the trial that ended last did not fail
     asking = True
 
-    def start(trial: Any) -> None:
-        run, said = begin(study, trial)
-        if said:
-            settled(cell_of(trial.number), said)
-        elif run:
-            live[run.name] = trial
-            pool.add(run.with_kernels(kernels))
+    def start(trial: Any, run: Run) -> None:
+        live[run.name] = trial
+        pool.add(run.with_kernels(kernels))
 
-    _check_earlier(study)
-    for frozen in study.trials("RUNNING"):
-        start(study.resume(frozen))
+    def more() -> bool:
+        return asking and len(study.trials()) < total
+
+    for trial, run in begun:
+        start(trial, run)
     with working(pool):
         while True:
-            while asking and asked < total and pool.open < jobs:
-                start(study.study.ask())
-                asked += 1
+            while more() and pool.open < jobs:
+                trial = study.study.ask()
+                new, said = begin(study, trial)
+                if new:
+                    start(trial, new)
+                else:
+                    settled(cell_of(trial.number), said)
             for run, how, failure in pool.look():
                 trial = live.pop(run.name, None)
                 if trial is None:  # it was pruned
@@ -145,13 +166,13 @@ def _train(study: Study, pool: Pool, kernels: str | None, failed: list[Failure])
                     pool.drop(name)
                     said = f"pruned at evaluation {low}"
                     settled(name, study.end(live.pop(name), "PRUNED", said))
-            if not pool.open and not (asking and asked < total):
+            if not pool.open and not more():
                 return
             pool.wait()
 
 
 def begin(study: Study, trial: Any) -> tuple[Run | None, str]:
-    """Choose the values of a trial; return its run, and how it ended if nothing is left to train.
+    """Choose the values of a trial; return its run, or how it ended if nothing is left to train.
 
     Raises UserError if an earlier start trained this trial with another config.
     """
@@ -160,17 +181,20 @@ def begin(study: Study, trial: Any) -> tuple[Run | None, str]:
     for place, (key, parameter) in enumerate(space.parameters.items()):
         study.sample(trial.number, place)
         suggest(trial, key, parameter)
-    study.save(trial)
+    if "state" not in earlier:
+        study.save(trial)
     try:
         run = run_of(space, directory, trial.number, trial.params)
     except UserError as error:
         return None, study.end(trial, "PRUNED", f"not possible: {error}")
     check_saved([run])
-    if "state" in earlier:  # the database was deleted since
+    if "state" in earlier:
         report(study, trial, run)
-        return run, study.end(trial, earlier["state"], earlier[NOTE])
+        if earlier["state"] == "PRUNED":  # a kill may have left its weights
+            _discard(run.files)
+        return None, study.end(trial, earlier["state"], earlier[NOTE])
     if run.settled or (divergence(run.files) and not run.owner):
-        return run, tell(study, trial, run)
+        return None, tell(study, trial, run)
     return run, ""
 
 
@@ -227,11 +251,9 @@ def tried(study: Study, failed: Sequence[Failure]) -> list[Tried]:
     """Return what became of each trial."""
     reasons = {failure.run.cell: f"failed: {failure.reason}" for failure in failed}
     best, seed, result = study.best(), study.space.file.seed, []
-    for trial in study.trials("COMPLETE", "PRUNED", "FAIL", "RUNNING"):
+    for trial in study.trials():
         cell, finished = cell_of(trial.number), trial.state.name == "COMPLETE"
-        # a kill may have left a note on a trial that has gone on since
-        ended = trial.user_attrs.get(NOTE, OPEN) if trial.state.is_finished() else OPEN
-        state = reasons.get(cell, "finished" if finished else ended)
+        state = reasons.get(cell, "finished" if finished else trial.user_attrs.get(NOTE, OPEN))
         values = trial.values if finished else ()
         place, is_best = study.directory.run(cell, seed), trial.number in best
         result.append(Tried(trial.number, one_line(state), trial.params, values, is_best, place))
@@ -242,19 +264,6 @@ def _discard(run: RunDirectory) -> None:
     """Remove the weights of a trial that was pruned, if its run has ended."""
     with suppress(Busy), own(run):
         discard_weights(run)
-
-
-def _check_earlier(study: Study) -> None:
-    """Raise UserError if a trial that is over was trained with another config.
-
-    Remove the weights of those that were pruned: a kill may have left them.
-    """
-    for frozen in study.trials("COMPLETE", "PRUNED", "FAIL"):
-        files = RunDirectory(study.directory.run(cell_of(frozen.number), study.space.file.seed))
-        if files.holds_run:
-            check_saved([run_of(study.space, study.directory, frozen.number, frozen.params)])
-            if frozen.state.name == "PRUNED":
-                _discard(files)
 
 
 def _check(space: SearchSpace, directory: SweepDirectory) -> None:
