@@ -33,6 +33,7 @@ from pydantic import Field, ValidationError
 from multitask.config import Config, Strict, explain, load_config
 from multitask.config.yaml_merge import Override, Tree, load_extended, read_override
 from multitask.config.yaml_reader import KeyPath, Node, dump_override
+from multitask.reporting.sheet import Axis
 from multitask.store.prepare_run import flat
 from multitask.utils.errors import UserError, no_file, suggest
 from multitask.utils.limits import CELL_NAME, CELLS, SEEDS
@@ -78,21 +79,6 @@ class GridFile(Strict):
 
 
 @dataclass(frozen=True)
-class Axis:
-    """An axis of the grid.
-
-    Attributes:
-        key: the config key; ``cells`` for named cells, ``tasks`` for tasks that are trained apart.
-        labels: the names of the values.
-        values: the values.
-    """
-
-    key: str
-    labels: tuple[str, ...]
-    values: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
 class Cell:
     """One point of the grid.
 
@@ -123,7 +109,7 @@ class Grid:
 
     Attributes:
         base: the base config.
-        axes: the axes, in order.
+        axes: the axes, in order; the key of named cells is ``cells``, that of ``tasks`` ``tasks``.
         cells: the cells, in order.
         seeds: the seeds of each cell.
         baseline: the row (see ``Cell``) that the others are compared with.
@@ -297,14 +283,16 @@ def _expand(
         point = ({TASKS: task} if task else {}) | ({NAMED: name} if name else {})
         point |= dict(zip(choices, labels, strict=True))
         cells[file_key(label)] = Cell(label, settings, point)
-    axes = []
-    if file.tasks:
-        axes.append(Axis(TASKS, tuple(label for label, _ in apart), tuple(file.tasks)))
-    if file.cells:
-        axes.append(Axis(NAMED, tuple(file.cells), tuple(file.cells.values())))
-    for key, choice in choices.items():
-        names, values, _ = zip(*choice, strict=True)
-        axes.append(Axis(key, names, values))
+    labelled: dict[str, dict[str, Any]] = {
+        TASKS: dict(zip((label for label, _ in apart), file.tasks, strict=False)),
+        NAMED: file.cells,
+        **{key: {label: value for label, value, _ in of} for key, of in choices.items()},
+    }
+    axes: list[Axis] = [
+        {"key": key, "labels": [*values], "values": [*values.values()]}
+        for key, values in labelled.items()
+        if values
+    ]
     return axes, list(cells.values())
 
 

@@ -37,7 +37,7 @@ from multitask.sweep.study import (
     run_of,
     saved_trial,
 )
-from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory
+from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, check_ended
 from multitask.sweep.tuning_results import OPEN, Tried, write_results
 from multitask.utils.errors import UserError, one_line
 from multitask.utils.optional import optional
@@ -86,16 +86,14 @@ def tune(
                 stopped = True
         results = tried(study, failed)
         files = write_results(space, directory.path, results, study.importances(), say=say)
-        if stopped:
-            message = f"interrupted: {study.over} of {total} trials are over in {directory.path}"
-            raise UserError(f"{message}; go on with the same command")
-        if failed:
-            names = ", ".join(f"{failure.run.name} ({failure.reason})" for failure in failed)
-            logs = f"({directory.path}/cells/TRIAL/logs/seed-{space.file.seed}.log)"
-            raise UserError(
-                f"{len(failed)} of {total} trials failed: {names}; see their logs {logs}; the "
-                "same command tries them again"
-            )
+        check_ended(
+            study.over,
+            total,
+            "trials are over",
+            output=directory.path,
+            failed=failed,
+            stopped=stopped,
+        )
         return files
 
 

@@ -42,7 +42,7 @@ TAKEN = {
     "wait": "leave it out: the sweep waits, unless you give --detach",
     **dict.fromkeys(("open-mode", "output", "test-only", "wrap"), "leave it out"),
 }
-SIGNAL = re.compile(r"(?:R:)?(?:SIG)?(?:TERM|INT|15|2)(?:@(\d+))?", re.IGNORECASE)
+SIGNAL = re.compile(r"(?:R:)?(?:SIG)?(?:TERM|INT|15|2)(?:@\d+)?", re.IGNORECASE)
 # what a run ends with when SLURM asks for it: its state is saved, or it had none yet
 STOPPED = (TryAgain.exit_code, -signal.SIGTERM)
 # the exit code in SLURM's records if a node could not open a task's log
@@ -68,7 +68,6 @@ class Slurm:
             raise UserError("--gpus-per-run: SLURM deals out GPUs: use --slurm gres=gpu:1")
         self._directory = settings.directory.absolute() / "slurm"
         check_options(settings.slurm)
-        check_path(self._directory)
         self._setup = read_setup(settings.slurm_setup)
         in_queue()  # raises UserError
         self._settings = settings
@@ -203,42 +202,8 @@ def check_options(options: Mapping[str, str]) -> None:
         if name in TAKEN:
             raise UserError(f"--slurm {name}: the sweep sets this option: {TAKEN[name]}")
     given = options.get("signal", f"TERM@{LEAD}")
-    match = SIGNAL.fullmatch(given)
-    if match is None:
+    if not SIGNAL.fullmatch(given):
         raise UserError(f"--slurm signal={given}: a run saves its state on TERM: give TERM@SECONDS")
-    lead = int(match[1] or 60)  # the default of sbatch
-    limit = options.get("time") or os.environ.get("SBATCH_TIMELIMIT", "")
-    seconds = seconds_of(limit)
-    if seconds is not None and 0 < seconds <= lead:
-        raise UserError(
-            f"--slurm time={limit}: SLURM asks a run to save its state {lead} s before its time is "
-            "over: give a longer time, or a shorter lead with signal=TERM@SECONDS"
-        )
-
-
-def seconds_of(limit: str) -> int | None:
-    """Return a time limit of SLURM, such as ``2-12``, ``90``, ``1:30:00``; None for another text.
-
-    Without days the parts are minutes, minutes and seconds, or hours, minutes and seconds.
-    """
-    days, dash, rest = limit.rpartition("-")
-    parts = rest.split(":")
-    if not all(map(str.isdecimal, (*parts, days or "0"))) or len(parts) > 3:
-        return None
-    numbers = [int(part) for part in parts]
-    if not dash and len(numbers) < 3:
-        numbers = [0, *numbers]
-    hours, minutes, seconds = (*numbers, 0, 0)[:3]
-    return ((24 * int(days or 0) + hours) * 60 + minutes) * 60 + seconds
-
-
-def check_path(directory: Path) -> None:
-    """Raise UserError for a path that SLURM cannot have in the name of a log."""
-    if re.search(r"[\\\x00-\x1f\x7f]", str(directory)):
-        raise UserError(
-            f"--engine slurm: SLURM reads a backslash or a line break in {str(directory.parent)!r} "
-            "as something else: give another --output DIR"
-        )
 
 
 def read_setup(file: str | os.PathLike[str] | None) -> str:

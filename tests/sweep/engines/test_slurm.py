@@ -22,7 +22,7 @@ import pytest
 from multitask.sweep import pool
 from multitask.sweep.engines import slurm
 from multitask.sweep.engines.base import Job, Settings, load_engine
-from multitask.sweep.engines.slurm import Slurm, seconds_of
+from multitask.sweep.engines.slurm import Slurm
 from multitask.sweep.sweep_directory import error_line
 from multitask.utils.errors import UserError
 from tests.support.engine_jobs import begun, job_of, let_end
@@ -386,16 +386,7 @@ def test_a_preempted_task_is_pending_and_not_lost(jobs, programs):
     assert engine.ended() == {"b seed 1": 75}
 
 
-@pytest.mark.parametrize("name", ["a\\b", "a\nb"])
-def test_a_path_that_slurm_would_change_is_refused(name, programs, tmp_path):
-    with pytest.raises(UserError, match="give another --output DIR"):
-        Slurm(Settings(tmp_path / name))
-
-
 REFUSED = [
-    ({"time": "1"}, "time="),
-    ({"time": "0:15:00", "signal": "TERM@900"}, "time="),
-    ({"time": "1", "signal": "15"}, "time="),
     *(({"signal": signal}, "signal=") for signal in ("B:TERM@60", "USR1@60", "TERM@x")),
     *(({option: "1"}, f"{option}: ") for option in slurm.TAKEN),
 ]
@@ -407,27 +398,9 @@ def test_options_with_which_no_run_could_save_are_refused(options, key, jobs, pr
         engine_of(jobs, slurm=options)
 
 
-def test_a_time_limit_beyond_the_signals_lead_is_taken(jobs, programs):
-    engine_of(jobs, slurm={"time": "2:01"})
-    engine_of(jobs, slurm={"time": "2:01", "signal": "TERM@30"})
-
-
-@pytest.mark.parametrize(
-    ("limit", "seconds"),
-    [
-        ("2", 120),
-        ("1:30", 90),
-        ("1:2:3", 3723),
-        ("1-2", 93600),
-        ("0-0:2", 120),
-        ("1-0:0:5", 86405),
-        ("UNLIMITED", None),
-        ("", None),
-        ("1:2:3:4", None),
-    ],
-)
-def test_the_time_limits_of_slurm(limit, seconds):
-    assert seconds_of(limit) == seconds
+@pytest.mark.parametrize("given", ["TERM", "15", "R:TERM@30", "sigint@900"])
+def test_a_signal_on_which_runs_save_is_taken(given, jobs, programs):
+    engine_of(jobs, slurm={"signal": given})
 
 
 def test_why_runs_wait_is_said_once_a_minute(jobs, programs, monkeypatch, capsys):
