@@ -14,5 +14,5 @@ from multitask.config.data_config import TEXT_KEYS, DataConfig
 from multitask.config.read_config import load_config
 from multitask.config.task_config import CourseFileConfig, RDropConfig, SmartConfig, TaskConfig
 from multitask.config.training_config import StageConfig, TrainingConfig
-from multitask.config.validation_error import explain
+from multitask.config.validation_error import parsed
 from multitask.config.yaml_reader import KeyPath

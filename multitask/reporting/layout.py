@@ -19,10 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from multitask.config import Strict, explain
-from multitask.config.registry import TASK_TYPES, task_type
+from multitask.config import Strict, parsed
 from multitask.config.yaml_merge import load_extended
 
 
@@ -134,17 +133,10 @@ class Layout(Strict):
 def load_layout(path: str | os.PathLike[str]) -> Layout:
     """Read a layout file. Raises UserError: one line with file, line and key path."""
     tree = load_extended(Path(path))
-    try:
-        layout = Layout.model_validate(tree.value)
-    except ValidationError as error:
-        raise explain(error, tree, Layout) from error
-    metrics = {metric for name in TASK_TYPES for metric in task_type(name).selects}
+    layout = parsed(tree, Layout)
     for place, column in enumerate(layout.columns):
         if column.title in [before.title for before in layout.columns[:place]]:
             raise tree.error(("columns", place, "title"), "an earlier column has this title")
-        if column.metric not in metrics and (column.task or column.metric):
-            message = f"expected one of {', '.join(sorted(metrics))}"
-            raise tree.error(("columns", place, "metric"), message)
     for name, row in layout.rows.items():
         if row.printed and len(row.printed) != len(layout.columns):
             message = f"{len(row.printed)} values for {len(layout.columns)} columns"
@@ -153,10 +145,4 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
         if row.baseline is not None and row.baseline not in others:
             message = f"expected one of {', '.join(others)}"
             raise tree.error(("rows", name, "baseline"), message)
-    for key, alone in (("other_rows", not layout.other_rows), ("curve", layout.curve)):
-        if alone and not layout.rows:
-            message = "there are no rows: name them under `rows`, or leave it out"
-            raise tree.error((key,), message)
-    if layout.baseline is not None and layout.rows and layout.baseline not in layout.rows:
-        raise tree.error(("baseline",), f"expected one of {', '.join(layout.rows)}")
     return layout

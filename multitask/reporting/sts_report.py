@@ -104,30 +104,24 @@ def read_layers(files: Sequence[Path], suites: Suites) -> dict[str, Any]:
     another version of one, or whose encoder is that of another file.
     """
     layers: dict[str, Any] = {}
+    advice = "give a layers.json that `sts --layers` wrote"
     for file in files:
-        saved = _read(file)
+        if not file.is_file():
+            raise UserError(f"--with: {no_file(file)}: {advice}")
+        saved = read_saved(file, SavedLayers, advice)
         if saved.of in layers:
             message = f"--with: {file} is of {saved.of!r}, as another file is: leave one out"
             raise UserError(f"{message}, or change the `of` of one")
         if not set(saved.suites) & set(suites):
             message = f"--with: {file} has no scores of {', '.join(suites)}"
             raise UserError(f"{message}, which are scored now: leave it out")
-        for name in suites:
-            if name in saved.suites and set(saved.suites[name].subsets) != set(suites[name]):
-                theirs, ours = (
-                    ", ".join(one) for one in (saved.suites[name].subsets, suites[name])
-                )
+        for name in set(saved.suites) & set(suites):
+            if set(saved.suites[name].subsets) != set(suites[name]):
+                theirs, ours = map(", ".join, (saved.suites[name].subsets, suites[name]))
                 message = f"--with: {file}: its {name} is of {theirs}, not of {ours}"
                 raise UserError(f"{message}: score both encoders with the same --data and --stsb")
         layers[saved.of] = saved.model_dump(by_alias=True)["suites"]
     return layers
-
-
-def _read(file: Path) -> SavedLayers:
-    advice = "give a layers.json that `sts --layers` wrote"
-    if not file.is_file():
-        raise UserError(f"--with: {no_file(file)}: {advice}")
-    return read_saved(file, SavedLayers, advice)
 
 
 def missing_notes(suites: Suites, others: Mapping[str, Any]) -> Iterator[str]:

@@ -28,9 +28,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from multitask.config import Config, Strict, explain, load_config
+from multitask.config import Config, Strict, load_config, parsed
 from multitask.config.yaml_merge import Override, Tree, load_extended, read_override
 from multitask.config.yaml_reader import KeyPath, Node, dump_override
 from multitask.reporting.sheet import Axis
@@ -158,10 +158,7 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
         UserError: one line with file, line, key path and what was expected.
     """
     tree = load_extended(Path(path))
-    try:
-        file = GridFile.model_validate(tree.value)
-    except ValidationError as error:
-        raise explain(error, tree, GridFile) from error
+    file = parsed(tree, GridFile)
     add_to_set(file.set, tree, overrides)
     if len(set(file.seeds)) < len(file.seeds):
         raise tree.error(("seeds",), "a seed is listed twice; keep one")

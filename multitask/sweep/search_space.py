@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from pydantic import Field, FiniteFloat, ValidationError
 
-from multitask.config import Config, Strict, explain, load_config
+from multitask.config import Config, Strict, load_config, parsed
 from multitask.config.describe_config import as_written
 from multitask.config.yaml_merge import Override, Tree, load_extended
 from multitask.store.prepare_run import flat
@@ -130,10 +130,7 @@ def load_search(
     Raises UserError: one line with file, line, key path and what was expected.
     """
     tree = load_extended(Path(path))
-    try:
-        file = SearchFile.model_validate(tree.value)
-    except ValidationError as error:
-        raise explain(error, tree, SearchFile) from error
+    file = parsed(tree, SearchFile)
     if file.objectives and "pruner" not in tree.value:
         file = file.model_copy(update={"pruner": "none"})
     add_to_set(file.set, tree, overrides)
@@ -182,17 +179,8 @@ def _base_choice(space: SearchSpace, tree: Tree, key: str) -> Any:
         if space.config({key: choice}).resolved() == base:
             return choice
     shown = f", {as_written(there[0])}," if there and not isinstance(there[0], dict) else ""
-    advice = "add it, or choose a base with one of these"
-    if not isinstance(parameter, dict):
-        low, high = as_written(parameter.low), as_written(parameter.high)
-        advice = f"name as `base` a config that extends it and sets {key} between {low} and {high}"
-        if there and there[0] is None:
-            advice += f", or write a list, such as [null, {low}, {high}]"
-        elif there and not isinstance(there[0], bool | str):
-            advice = f"widen the range, or {advice}"
-    raise tree.error(
-        ("search", key), f"trial 0 has the base's value{shown} and it is not one of these: {advice}"
-    )
+    message = f"trial 0 has the base's value{shown} and it is not one of these: add it, or name as "
+    raise tree.error(("search", key), f"{message}`base` a config that sets {key} to one of them")
 
 
 def _parameter(file: SearchFile, tree: Tree, key: str) -> Range | dict[str, Any]:

@@ -8,20 +8,26 @@
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from multitask.reporting.statistics import holdout_scores
 from multitask.store.files import read_json, write_json
+from multitask.store.lock import Busy
+from multitask.store.prepare_run import discard_weights, own
 from multitask.store.run_directory import RunDirectory
 from multitask.store.run_log import parse_event
-from multitask.sweep.search_space import SearchSpace
-from multitask.sweep.sweep_directory import Run, SweepDirectory, train_arguments
-from multitask.sweep.tuning_results import objectives_of
-from multitask.utils.errors import reading
+from multitask.sweep.run_sweep import check_saved
+from multitask.sweep.search_space import Range, SearchSpace
+from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, train_arguments
+from multitask.sweep.tuning_results import OPEN, Tried, objectives_of
+from multitask.utils.errors import UserError, one_line, reading
 
+Begun = list[tuple[Any, Run]]  # trials that have not ended, with their runs
 NOTE = "note"  # the attribute of a trial that says why it has no score
 EVAL = b'{"event": "eval"'  # how the line of an evaluation begins
 
@@ -52,6 +58,41 @@ class Study:
         """The number of trials that have ended, with or without a score."""
         return sum(trial.state.is_finished() for trial in self.trials())
 
+    def restore(self) -> Begun:
+        """Tell Optuna how the trials of earlier starts ended; return those that are to be trained.
+
+        Trial 0 of a new search is one of these. Raises UserError if an earlier start trained a
+        trial with another config.
+        """
+        asked = [self.ask() for _ in self.trials("WAITING")]
+        return [(trial, run) for trial, run, _ in asked if run]
+
+    def ask(self) -> tuple[Any, Run | None, str]:
+        """Return the next trial with its values, and its run; or how it ended without training.
+
+        Raises UserError if an earlier start trained this trial with another config.
+        """
+        trial = self.study.ask()
+        earlier = saved_trial(self.directory, trial.number)
+        for place, (key, parameter) in enumerate(self.space.parameters.items()):
+            self.sample(trial.number, place)
+            suggest(trial, key, parameter)
+        if "state" not in earlier:
+            self.save(trial)
+        try:
+            run = run_of(self.space, self.directory, trial.number, trial.params)
+        except UserError as error:
+            return trial, None, self.end(trial, "PRUNED", f"not possible: {error}")
+        check_saved([run])
+        if "state" in earlier:
+            self.report(trial, run)
+            if earlier["state"] == "PRUNED":  # a kill may have left its weights
+                discard(run.files)
+            return trial, None, self.end(trial, earlier["state"], earlier[NOTE])
+        if run.settled or (divergence(run.files) and not run.owner):
+            return trial, None, self.tell(trial, run)
+        return trial, run, ""
+
     def sample(self, number: int, place: int) -> None:
         """Let Optuna's next suggestion be for a parameter of a trial, at a place of the file.
 
@@ -62,6 +103,35 @@ class Study:
         seed = int(seeds.generate_state(1)[0])
         kind = {"random": "RandomSampler", "tpe": "TPESampler"}[self.space.file.sampler]
         self.study.sampler = getattr(self.optuna.samplers, kind)(seed=seed)
+
+    def report(self, trial: Any, run: Run) -> int | None:
+        """Tell Optuna the new evaluations of a trial; return the number of one that is too low.
+
+        Returns None after the last evaluation of the training: the score comes next.
+        """
+        if self.space.file.pruner == "none":
+            return None
+        evaluated, low = evaluations(run.files), None
+        known = self.trials()[trial.number].intermediate_values
+        for number, (joint, _) in enumerate(evaluated, 1):
+            if joint is not None and number not in known:
+                trial.report(joint, number)
+                low = number if trial.should_prune() else low  # asked for each: `halving` counts
+        return low if evaluated and evaluated[-1][1] else None
+
+    def tell(self, trial: Any, run: Run) -> str:
+        """Tell Optuna the scores of a finished run, or that it diverged; return them as a text."""
+        self.report(trial, run)
+        if not run.finished:
+            return self.end(trial, "FAIL", f"diverged: {divergence(run.files)}")
+        try:
+            values = holdout_scores(run.directory, self.space.file.objectives)
+        except UserError as error:
+            return self.end(trial, "PRUNED", str(error))
+        if any(map(math.isnan, values)):
+            return self.end(trial, "PRUNED", "its score is undefined")
+        self.study.tell(trial, values)
+        return "holdout " + ", ".join(f"{value:.3f}" for value in values)
 
     def end(self, trial: Any, state: str, note: str) -> str:
         """End a trial without a score; return the note, which says why.
@@ -102,6 +172,19 @@ class Study:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_json(file, {"values": trial.params, **ended})
 
+    def tried(self, failed: Sequence[Failure]) -> list[Tried]:
+        """Return what became of each trial; ``failed`` are those that this start tried in vain."""
+        reasons = {failure.run.cell: f"failed: {failure.reason}" for failure in failed}
+        best, seed, result = self.best(), self.space.file.seed, []
+        for trial in self.trials():
+            cell, finished = cell_of(trial.number), trial.state.name == "COMPLETE"
+            state = reasons.get(cell, "finished" if finished else trial.user_attrs.get(NOTE, OPEN))
+            values = trial.values if finished else ()
+            place, is_best = self.directory.run(cell, seed), trial.number in best
+            tried = Tried(trial.number, one_line(state), trial.params, values, is_best, place)
+            result.append(tried)
+        return result
+
 
 def make_study(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> Study:
     """Make the study of a search, in which trial 0 and the trials of earlier starts wait."""
@@ -124,6 +207,22 @@ def make_study(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> St
         # one whose file was deleted gets values like a new one
         study.enqueue_trial(saved_trial(directory, number).get("values", {}))
     return Study(space, directory, optuna, study)
+
+
+def suggest(trial: Any, key: str, parameter: Range | dict[str, Any]) -> None:
+    """Let Optuna choose a parameter, unless the trial has it already."""
+    if isinstance(parameter, dict):
+        trial.suggest_categorical(key, list(parameter))
+    elif parameter.whole:
+        trial.suggest_int(key, parameter.low, parameter.high, log=parameter.log)
+    else:
+        trial.suggest_float(key, parameter.low, parameter.high, log=parameter.log)
+
+
+def discard(run: RunDirectory) -> None:
+    """Remove the weights of a trial that was pruned, if its run has ended."""
+    with suppress(Busy), own(run):
+        discard_weights(run)
 
 
 def saved_trial(directory: SweepDirectory, number: int) -> dict[str, Any]:

@@ -13,7 +13,8 @@ import multitask
 import run_multitask
 from multitask.config import load_config
 from multitask.store.lock import owned
-from multitask.sweep import tune
+from multitask.sweep import study
+from multitask.sweep.study import Study
 from multitask.sweep.sweep_directory import SweepDirectory
 from tests.conftest import ROOT
 from tests.support.fake_sweep import background, until
@@ -160,7 +161,7 @@ def test_a_divergence_that_was_not_told_yet_is_not_trained_again(search, monkeyp
         raise SystemExit
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(tune, "tell", killed)
+        patch.setattr(Study, "tell", killed)
         main(search)
     assert main(search) == 0
     assert log_of(0).count("# start") == 1 and rows()[0][-1].startswith("diverged: ")
@@ -181,14 +182,14 @@ def test_what_fails_the_first_trial_stops_the_search_once(search, monkeypatch, c
 def test_what_fails_two_trials_in_a_row_stops_the_search(search, monkeypatch):
     monkeypatch.setenv("FAKE_MISSING", str(file := search.with_name("data.csv")))
     file.touch()
-    told = tune.tell
+    told = Study.tell
 
-    def tell(study, trial, run):
+    def tell(self, trial, run):
         if trial.number == 2:
             file.unlink()
-        return told(study, trial, run)
+        return told(self, trial, run)
 
-    monkeypatch.setattr(tune, "tell", tell)
+    monkeypatch.setattr(Study, "tell", tell)
     assert main(search) == 2
     assert [log_of(trial).count("# start") for trial in range(7)] == [1] * 5 + [0] * 2
     file.touch()
@@ -221,7 +222,7 @@ def test_killed_five_times_it_ends_with_the_trials_asked_for(search):
 def test_a_trial_without_all_of_its_parameters_gets_the_missing_ones(search, monkeypatch, sampler):
     search.write_text(SEARCH + f"sampler: {sampler}\n")
     assert main(search, "--output", "runs/whole") == 0
-    suggest, calls = tune.suggest, []
+    suggest, calls = study.suggest, []
 
     def killed(*arguments):
         calls.append(arguments)
@@ -230,7 +231,7 @@ def test_a_trial_without_all_of_its_parameters_gets_the_missing_ones(search, mon
         suggest(*arguments)
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(tune, "suggest", killed)
+        patch.setattr(study, "suggest", killed)
         main(search)
     assert not (OUTPUT / "cells" / "trial-2").exists()
     process = background(search, command="tune")
@@ -244,7 +245,7 @@ def test_a_score_that_was_not_told_yet_is_not_trained_again(search, monkeypatch)
         raise SystemExit
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(tune, "holdout_scores", killed)
+        patch.setattr(study, "holdout_scores", killed)
         main(search)
     process = background(search, command="tune")
     assert process.communicate(timeout=60) and process.returncode == 0

@@ -26,10 +26,7 @@ ROW_FILL = 0.8
 
 
 def draw_all(
-    run: RunDirectory,
-    report: RunReport,
-    events: list[Event],
-    predictions: Mapping[str, Records],
+    run: RunDirectory, report: RunReport, events: list[Event], predictions: Mapping[str, Records]
 ) -> dict[Path, str]:
     """Write every figure of the run into its ``figures``; return what each path shows.
 
@@ -246,14 +243,13 @@ def draw_curve_bands(
     Raises:
         UserError: a run without report.json or without its log.
     """
-    splits, stages, drawn = set(), [], {}
-    names = zip(style.labels(groups, width=40), groups.values(), strict=True)
-    for name, runs in names:
+    splits, stages, curves = set(), [], dict[str, list[Curves]]()
+    for name, runs in zip(style.labels(groups, width=40), groups.values(), strict=True):
         label = f"{name} (1 seed)" if len(runs) == 1 else f"{name} ({len(runs)} seeds)"
-        drawn[label] = [_load_curves(RunDirectory(run), curves_of) for run in runs]
-        splits |= {split for split, _, _ in drawn[label]}
-        stages += [begins for _, begins, _ in drawn[label]]
-    curves = {name: [of for _, _, of in loaded] for name, loaded in drawn.items()}
+        loaded = [_load_curves(RunDirectory(run), curves_of) for run in runs]
+        splits |= {split for split, _, _ in loaded}
+        stages += [begins for _, begins, _ in loaded]
+        curves[label] = [of for _, _, of in loaded]
     keys = list(dict.fromkeys(key for every in curves.values() for of in every for key in of))
     titles = [style.metric_title(*key) for key in keys]
     figure, places = style.panels(titles, (3.9, 3.3), in_a_row=IN_A_ROW)

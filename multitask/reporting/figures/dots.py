@@ -34,13 +34,7 @@ def draw_all(directory: Path, comparison: Sheet) -> list[Path]:
         figures[directory / sheet.CURVES] = draw_curve_bands(drawn)
         gaps = draw_curve_bands(drawn, loss_gaps, "loss above the training loss,")
         figures[directory / sheet.GAPS] = gaps
-    return _saved(figures)
-
-
-def _saved(figures: "Mapping[Path, style.Figure]") -> list[Path]:
-    for file, figure in figures.items():
-        style.save_figure(figure, file)
-    return list(figures)
+    return style.save_figures(figures)
 
 
 def heatmap_files(directory: Path, comparison: Sheet) -> dict[str, Path]:
@@ -85,10 +79,7 @@ Row = Mapping[str, Any]
 
 
 def _dots(
-    axes: "style.Axes",
-    rows: Sequence[Row | None],
-    labels: Mapping[str, str],
-    upright: bool = False,
+    axes: "style.Axes", rows: Sequence[Row | None], labels: Mapping[str, str], upright: bool = False
 ) -> None:
     """Draw rows of dots, the first on top; ``upright``: side by side, with their means joined.
 
@@ -159,7 +150,7 @@ def draw_paper_table(directory: Path, table: Sheet) -> list[Path]:
     figures = {directory / "paper_scores.png": draw_scores(table)}
     if table["statistic"] != "sd" and any(any(_gains(table, row)) for row in table["rows"]):
         figures[directory / "paper_gain.png"] = draw_gains(table)
-    return _saved(figures)
+    return style.save_figures(figures)
 
 
 def draw_scores(table: Sheet) -> "style.Figure":
