@@ -88,7 +88,7 @@ def test_objectives_have_no_pruner_unless_one_is_asked_for(written):
 
 
 def test_a_key_that_the_base_leaves_open_can_be_searched(written, tmp_path):
-    """Each way that docs/tuning.md names: a list with null, or a base with a number of the range."""
+    """As docs/tuning.md says: in a list with null, or from a base with a number of the range."""
     key = "tasks.sst.head_lr"
     with pytest.raises(UserError, match=rf"search\.{key}: "):
         written(f"  {key}: {{low: 1.0e-3, high: 1.0e-1}}\n")
