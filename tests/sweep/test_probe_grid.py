@@ -252,7 +252,7 @@ def test_options_of_training_are_refused(arguments, words, desk, capsys):
         (
             "tasks.mlm: {data: {texts_of: [sst]}, pooling: tokens, head: masked_lm}",
             GRID,
-            "g.yaml:3: tasks.mlm.head: trains with the encoder",
+            "g.yaml:3: tasks.mlm.head: a probe has one vector",
         ),
     ],
 )
