@@ -23,7 +23,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,10 +43,10 @@ SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 # the keys of two special axes: named cells and tasks
 NAMED = "cells"
 TASKS = "tasks"
-# keys that the grid sets for every run
+# keys that a grid or a search sets for every run
 KEYS_OF_A_RUN = {
-    "seed": "every cell has its own `seed`: list the seeds under `seeds`",
-    "output_dir": "every cell has its own `output_dir`: give --output DIR",
+    "seed": "the seed of a run is in `seeds` of a grid, `seed` of a search, at the top of the file",
+    "output_dir": "every run has its own `output_dir`: give --output DIR",
 }
 # keys of a task in which cells of a probe grid may differ, as they do not change the encoder
 PROBED = ("pooling", "projection", "head", "head_lr", "dropout")
@@ -293,20 +293,15 @@ def _expand(
     return axes, list(cells.values())
 
 
-def override_at(
-    tree: Tree, path: KeyPath, key: str, value: Any, of_a_run: Mapping[str, str] = KEYS_OF_A_RUN
-) -> Override:
-    """Return the override ``key=value`` that is written at ``path``.
-
-    ``of_a_run`` says why some keys may not be there, and what to do.
-    """
+def override_at(tree: Tree, path: KeyPath, key: str, value: Any) -> Override:
+    """Return the override ``key=value`` that is written at ``path``."""
     parts = key.split(".")
     if not all(parts) or "=" in key or key != key.strip():
         raise tree.error(path, "expected a config key such as tasks.sst.pooling")
     if key == "extends":
         raise tree.error(path, "a run cannot extend a file: name it as `base`")
-    if parts[0] in of_a_run:
-        raise tree.error(path, of_a_run[parts[0]])
+    if parts[0] in KEYS_OF_A_RUN:
+        raise tree.error(path, KEYS_OF_A_RUN[parts[0]])
     return Override(dump_override(key, value), tree.where(path))
 
 

@@ -19,7 +19,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,13 +31,6 @@ from multitask.store.prepare_run import flat
 from multitask.sweep.grid import add_to_set, base_of, override_at, safe_label
 from multitask.utils.errors import suggest
 from multitask.utils.limits import CELLS
-
-# keys that are not for `set` and `search`
-KEYS_OF_A_TRIAL = {
-    "seed": "a search has its own `seed` for all trials, at the top of the file: set it there; to "
-    "compare seeds, train the best config with several of them, as `ablate` does",
-    "output_dir": "every trial has its own `output_dir`: give --output DIR",
-}
 
 
 class SearchFile(Strict):
@@ -73,11 +65,10 @@ class Range(Strict):
         return (self.low, self.high, int(between) if self.whole else between)
 
     def those_of(self, values: Sequence[Any]) -> list[int | float]:
-        """Return those values that are numbers of the range."""
+        """Return those values that are in the range, as its kind of numbers."""
         numbers = [value for value in values if type(value) in (int, float)]
-        numbers = [value for value in numbers if self.low <= value <= self.high]
         number = int if self.whole else float
-        return [number(value) for value in numbers if number is float or value == int(value)]
+        return [number(value) for value in numbers if self.low <= value <= self.high]
 
 
 @dataclass(frozen=True)
@@ -104,13 +95,13 @@ class SearchSpace:
 
     def settings(self, chosen: Mapping[str, Any]) -> tuple[Override, ...]:
         """Return the overrides of a trial: ``set``, then the chosen numbers and labels by key."""
-        written = partial(override_at, self._tree, of_a_run=KEYS_OF_A_TRIAL)
-        common = [written(("set", key), key, value) for key, value in self.file.set.items()]
+        tree, common = self._tree, self.file.set
+        overrides = [override_at(tree, ("set", key), key, common[key]) for key in common]
         for key, choice in chosen.items():
             parameter = self.parameters[key]
             value = parameter[choice] if isinstance(parameter, dict) else choice
-            common.append(written(("search", key), key, value))
-        return tuple(common)
+            overrides.append(override_at(tree, ("search", key), key, value))
+        return tuple(overrides)
 
     def config(self, chosen: Mapping[str, Any]) -> Config:
         """Return a trial's validated config. {} gives the base's values.

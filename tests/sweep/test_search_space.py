@@ -53,7 +53,7 @@ def test_trial_0_has_the_values_of_the_base_and_others_the_chosen_ones(written):
         ("  training.lr: {low: 0.0, high: 1.0, log: true}\n", "search.training.lr"),
         ("  training.lr: {low: 0.0, high: .inf}\n", "search.training.lr"),
         ("  training.lr: 3\n", "search.training.lr"),
-        ("  seed: [1, 2]\n", "its own `seed`"),
+        ("  seed: [1, 2]\n", "at the top of the file"),
         ("  training.lr: [5.0e-5]\nobjectives: [stx]\n", "'stx'"),
         ("  training.lr: [5.0e-5]\nobjectives: [sst]\npruner: median\n", "pruner"),
     ],
