@@ -80,18 +80,13 @@ def sts(
         },
         "suites": entries,
     }
-    table, notes = sts_report.suites_table(entries), sts_report.notes(report)
+    tables, notes = sts_report.tables(entries), sts_report.notes(report)
     yield vectors.describe()
-    yield table.text()
+    yield tables["Suites"].text()
     for note in (*notes, *sts_report.missing_notes(suites, curves_of_others)):
         yield f"note: {note}"
-    how = (
-        "Cosine of two sentence vectors against the gold score, correlations x 100; texts cut at "
-        f"{report['max_length']} tokens. `all` is one correlation over all pairs of a suite, "
-        "`mean` and `wmean` are averages over its subsets, plain and by number of pairs."
-    )
-    tables = {"Suites": table, "Subsets": sts_report.subsets_table(entries)}
-    yield _written(vectors, place / "sts.json", report, "STS", tables=tables, notes=[how, *notes])
+    notes.insert(0, f"{sts_report.HOW} Texts are cut at {report['max_length']} tokens.")
+    yield _written(vectors, place / "sts.json", report, "STS", tables=tables, notes=notes)
     if layers:
         yield _layers(vectors, place, suites, curves_of_others)
 

@@ -112,22 +112,18 @@ class Layout(Strict):
         """Return True if rows of our runs that are not among ``rows`` are in the table."""
         return self.other_rows and not self.curve
 
-    def first_baseline(self, names: Sequence[str]) -> str:
-        """Return the baseline of rows that name none: by default the first of these rows."""
-        own = (name for name in names if not self._own_baseline(name))
-        return self.baseline or next(own, names[0])
+    def baselines(self, names: Sequence[str]) -> tuple[str, dict[str, str | None]]:
+        """Return the baseline of rows that name none, and that of each row of ``names``.
 
-    def baselines(self, names: Sequence[str]) -> dict[str, str | None]:
-        """Return the baseline of each row of ``names``; None if it is compared with none."""
-        first = self.first_baseline(names)
-        named = {row.baseline for row in self.rows.values()}
-        return {
-            name: self._own_baseline(name) or (None if name == first or name in named else first)
-            for name in names
+        By default the first is the first row that names none. A row that others are compared with
+        is compared with none, unless it names one.
+        """
+        own = {name: row.baseline for name, row in self.rows.items()}
+        first = self.baseline or next((n for n in names if not own.get(n)), names[0])
+        compared_with = {first, *own.values()}
+        return first, {
+            name: own.get(name) or (None if name in compared_with else first) for name in names
         }
-
-    def _own_baseline(self, name: str) -> str | None:
-        return self.rows[name].baseline if name in self.rows else None
 
 
 def load_layout(path: str | os.PathLike[str]) -> Layout:

@@ -42,11 +42,10 @@ def paper_table(
     names = list(dict.fromkeys([*layout.rows, *chain(*runs_of)]))
     if not names:
         raise UserError(f"{layout.title}: no run is of a row or of the `cells` that it names")
-    baseline = layout.first_baseline(names)
+    baseline, baselines = layout.baselines(names)
     if baseline not in names:
         raise UserError(f"{layout.title}: baseline: no row {baseline!r}{suggest(baseline, names)}")
     reports = {run: RunDirectory(run).load_report() for run in chain(*chain(*rows.values()))}
-    baselines = layout.baselines(names)
     filled: dict[str, Row] = {
         name: {
             "name": name,

@@ -128,8 +128,18 @@ SPACE = {
     "uniformity": "uniformity (lower is better)",
     "mean_cosine": "mean cosine of any two sentences",
 }
+HOW = (
+    "Cosine of two sentence vectors against the gold score, correlations x 100. `all` is one "
+    "correlation over all pairs of a suite, `mean` and `wmean` are averages over its subsets, "
+    "plain and by number of pairs."
+)
 Entries = Mapping[str, SuiteEntry]
 Which = Literal["spearman", "pearson"]
+
+
+def tables(entries: Entries) -> dict[str, Table]:
+    """Return the tables of sts.md by title."""
+    return {"Suites": suites_table(entries), "Subsets": subsets_table(entries)}
 
 
 def notes(report: StsReport) -> list[str]:

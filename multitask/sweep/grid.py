@@ -23,7 +23,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -280,7 +280,7 @@ def _expand(
         point = ({TASKS: task} if task else {}) | ({NAMED: name} if name else {})
         point |= dict(zip(choices, labels, strict=True))
         cells[file_key(label)] = Cell(label, settings, point)
-    labelled: dict[str, dict[str, Any]] = {
+    labelled: dict[str, Mapping[str, object]] = {
         TASKS: dict(zip((label for label, _ in apart), file.tasks, strict=False)),
         NAMED: file.cells,
         **{key: {label: value for label, value, _ in of} for key, of in choices.items()},

@@ -64,7 +64,7 @@ def tune(
                 if study.over < total:
                     with on_signal(interrupt):
                         pool = Pool(load_engine(engine, settings), settings, keep, progress)
-                        _train(study, begun, pool, kernels, failed)
+                        _train(study, begun, pool, kernels, failed=failed)
             except KeyboardInterrupt:
                 stopped = True
         results, importances = study.tried(failed), study.importances()

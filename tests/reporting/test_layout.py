@@ -70,7 +70,7 @@ def test_a_row_has_its_own_baseline_or_that_of_the_layout(tmp_path):
     (tmp_path / "x.yaml").write_text(GOOD + more)
     layout = load_layout(tmp_path / "x.yaml")
     names = [*layout.rows, "of another run"]
-    assert layout.baselines(names) == {
+    assert layout.baselines(names)[1] == {
         "base": None,
         "other": None,  # another row names it
         "third": "other",
@@ -78,14 +78,14 @@ def test_a_row_has_its_own_baseline_or_that_of_the_layout(tmp_path):
         "of another run": "base",
     }
     (tmp_path / "x.yaml").write_text(GOOD.replace("baseline: base\n", "") + more)
-    assert load_layout(tmp_path / "x.yaml").baselines(names)["fourth"] == "base"
+    assert load_layout(tmp_path / "x.yaml").baselines(names)[1]["fourth"] == "base"
 
 
 def test_the_first_row_that_names_no_baseline_is_one(tmp_path):
     first = GOOD.replace("baseline: base\n", "").replace("base: {", "base: {baseline: other, ")
     (tmp_path / "x.yaml").write_text(first + "  third: {}\n")
     layout = load_layout(tmp_path / "x.yaml")
-    baselines = layout.baselines([*layout.rows])
+    _, baselines = layout.baselines([*layout.rows])
     assert baselines == {"base": "other", "other": None, "third": "other"}
 
 
