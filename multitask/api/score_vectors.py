@@ -15,6 +15,7 @@ from multitask.utils.errors import UserError
 if TYPE_CHECKING:
     from multitask.data.sts_suites import Suite
     from multitask.inference.embeddings import Vectors
+    from multitask.reporting.table_formats import Table
 
 FIGURES = ("layers", "domains")
 
@@ -77,11 +78,13 @@ def sts(
         },
         "suites": entries,
     }
+    tables, notes = sts_report.tables(entries), sts_report.notes(report)
     yield vectors.describe()
-    yield sts_report.terminal_table(report)
-    for note in (*sts_report.notes(report), *sts_report.missing_notes(suites, curves_of_others)):
+    yield tables["Suites"].text()
+    for note in (*notes, *sts_report.missing_notes(suites, curves_of_others)):
         yield f"note: {note}"
-    yield _written(vectors, place / "sts.json", report, sts_report.markdown_page(report))
+    notes.insert(0, f"{sts_report.HOW} Texts are cut at {report['max_length']} tokens.")
+    yield _written(vectors, place / "sts.json", report, "STS", tables=tables, notes=notes)
     if layers:
         yield _layers(vectors, place, suites, curves_of_others)
 
@@ -127,7 +130,8 @@ def evaluate_search(
     """
     from multitask.inference.search import search_quality
     from multitask.inference.search.text_index import import_faiss
-    from multitask.reporting.search_report import markdown_page, terminal_table
+    from multitask.reporting import search_report
+    from multitask.reporting.table_formats import text_page
 
     import_faiss()
     questions = search_quality.read_questions(pairs, limit)
@@ -145,15 +149,33 @@ def evaluate_search(
     encode_all = partial(vectors.encode, title="questions")
     report = {**vectors.facts(), "pairs_file": str(pairs), "gold_pairs_known": seen}
     report |= search_quality.evaluate(questions, vectors.encode, encode_all)
+    tables = {"Search": search_report.search_table(report)}
+    notes = search_report.notes(report)
     yield vectors.describe()
-    yield terminal_table(report)
+    yield text_page([("", tables["Search"])], notes)
     if report["warning"]:
         yield f"warning: {report['warning']}"
-    yield _written(vectors, place / "search.json", report, markdown_page(report))
+        notes.append(str(report["warning"]))
+    yield _written(vectors, place / "search.json", report, "Search", tables=tables, notes=notes)
 
 
-def _written(vectors: "Vectors", file: Path, report: Any, page: str) -> str:
+def _written(
+    vectors: "Vectors",
+    file: Path,
+    report: Any,
+    title: str,
+    *,
+    tables: "Mapping[str, Table]",
+    notes: Sequence[str],
+) -> str:
     """Write NAME.json and NAME.md, unless the run or the directory has changed meanwhile."""
+    from multitask.reporting.page import Block, Code, Lines, tables_page
+
+    settings: list[Block] = [
+        Code(report["command"]),
+        Lines([f"git revision: {report['git_revision'] or '-'}"]),
+    ]
+    page = tables_page(f"{title}: {report['of']}", tables.items(), notes, settings)
     if vectors.run is not None:
         vectors.run.check_unchanged()
     check_output(file.parent)

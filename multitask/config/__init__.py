@@ -20,5 +20,5 @@ from multitask.config.task_config import (
     TaskConfig,
 )
 from multitask.config.training_config import StageConfig, TrainingConfig
-from multitask.config.validation_error import explain
+from multitask.config.validation_error import parsed
 from multitask.config.yaml_reader import KeyPath

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from multitask.config.base import path_text
 from multitask.config.between_tasks import check_references, inherit
 from multitask.config.config import Config
 from multitask.config.registry import resolve
-from multitask.config.validation_error import explain
+from multitask.config.validation_error import parsed
 from multitask.config.yaml_merge import FROM_PYTHON, Override, Overrides, Source, load_tree
 from multitask.utils.errors import UserError, reading
 
@@ -47,10 +45,7 @@ def listed_overrides(overrides: Any) -> list[str]:
 def _load_config(source: Source, overrides: Overrides | None = None) -> Config:
     tree = load_tree(source, overrides)
     inherit(tree)
-    try:
-        config = Config.model_validate(tree.value)
-    except ValidationError as error:
-        raise explain(error, tree, Config) from error
+    config = parsed(tree, Config)
     config._tree = tree
     check_references(config)
     # `defaults` may set these: drop them from tasks that are never trained

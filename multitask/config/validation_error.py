@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -12,6 +13,7 @@ from multitask.config.yaml_merge import Tree
 from multitask.config.yaml_reader import KeyPath
 from multitask.utils.errors import UserError, suggest
 
+T = TypeVar("T", bound=BaseModel)
 # a key, or a key with the value that is meant, and the names that other trainers, and the skeleton
 # of CS224N, have for it
 SYNONYMS = {
@@ -58,7 +60,15 @@ SYNONYMS = {
 FILE = re.compile(r"(?P<task>[a-z0-9]+)_(?P<split>train|dev|test)(_file|_path)?")
 
 
-def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserError:
+def parsed(tree: Tree, model: type[T]) -> T:
+    """Return the content of a YAML file as a model. Raises UserError for the first mistake."""
+    try:
+        return model.model_validate(tree.value)
+    except ValidationError as error:
+        raise _explained(error, tree, model) from error
+
+
+def _explained(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserError:
     """Return the first mistake as one line: file, line, key path and what was expected."""
     path, message, kind = describe(error)
     if kind == "missing":

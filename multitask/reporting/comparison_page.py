@@ -46,10 +46,8 @@ def comparison_page(directory: Path, sheet: Sheet) -> Page:
     }
     found[scores] = Section(scores, [tables[scores], Image(directory / "figure.png", alt)])
     if differences in found:
-        verdicts = Lines(sheet.get("verdicts", []))
-        found[differences] = Section(
-            differences, [tables[differences], verdicts], [], "Differences"
-        )
+        said = Lines(sheet.get("verdicts", []))
+        found[differences] = Section(differences, [tables[differences], said], label="Differences")
     last = {sheet_tables.GAIN_TITLE, sheet_tables.MATRIX_TITLE}
     transfer = [section for title, section in found.items() if title in last]
     along = [
@@ -66,7 +64,7 @@ def comparison_page(directory: Path, sheet: Sheet) -> Page:
     text = f"The best mean of each column. {LEGEND}"
     if _column(sheet, MEAN, held_out=True):
         text = f"Dev scores of the group that is best on the held-out rows. {LEGEND}"
-    title = "Settings in which the groups differ"
+    title, transferred = "Settings in which the groups differ", "Transfer between tasks"
     return Page(
         folder=directory,
         title=f"Comparison: {directory.resolve().name}",
@@ -77,10 +75,7 @@ def comparison_page(directory: Path, sheet: Sheet) -> Page:
             *([Section(title, [settings], label="Settings")] if settings else []),
             *_grid_sections(directory, sheet, along),
             *_curves(directory, sheet),
-            *(
-                [Section("Transfer between tasks", parts=transfer, label="Transfer")]
-                * bool(transfer)
-            ),
+            *([Section(transferred, parts=transfer, label="Transfer")] if transfer else []),
             Section("How to read this", [Lines(sheet_tables.explanations(sheet))]),
             Section("Runs", parts=[Section("Their directories", [runs], folded=True)]),
         ],

@@ -2,8 +2,7 @@
 
 The templates are in ``multitask/reporting/templates``: ``base.html.j2`` is the layout of every
 page, ``report.html.j2`` has tiles of scores above the sections. Jinja escapes every text, and the
-content security policy of a page forbids scripts and requests. Templates that end with ``.md.j2``
-are Markdown, whose texts the filters ``markdown`` and ``message`` escape.
+content security policy of a page forbids scripts and requests.
 """
 
 import base64
@@ -17,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from multitask.reporting.figures.style import DPI
 from multitask.reporting.page import Page, Tile
-from multitask.reporting.table_formats import CODE, Table, markdown, message, score
+from multitask.reporting.table_formats import CODE, Table, score
 from multitask.store.files import write_text
 
 # longer cells may wrap
@@ -44,12 +43,12 @@ def stream(template: str, **values: Any) -> Iterator[str]:
 def _template(name: str) -> Template:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=lambda name: str(name).endswith(".html.j2"),
+        autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (anchor, column_kinds, data_uri, markdown, message, png_size, positions, score)
+    filters = (anchor, column_kinds, data_uri, png_size, positions, score)
     environment.filters |= {function.__name__: function for function in filters}
     environment.filters["code_parts"] = CODE.split
     return environment.get_template(name)

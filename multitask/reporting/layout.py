@@ -19,10 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from multitask.config import Strict, explain
-from multitask.config.registry import TASK_TYPES, task_type
+from multitask.config import Strict, parsed
 from multitask.config.yaml_merge import load_extended
 
 
@@ -113,38 +112,27 @@ class Layout(Strict):
         """Return True if rows of our runs that are not among ``rows`` are in the table."""
         return self.other_rows and not self.curve
 
-    def first_baseline(self, names: Sequence[str]) -> str:
-        """Return the baseline of rows that name none: by default the first of these rows."""
-        own = (name for name in names if not self._own_baseline(name))
-        return self.baseline or next(own, names[0])
+    def baselines(self, names: Sequence[str]) -> tuple[str, dict[str, str | None]]:
+        """Return the baseline of rows that name none, and that of each row of ``names``.
 
-    def baselines(self, names: Sequence[str]) -> dict[str, str | None]:
-        """Return the baseline of each row of ``names``; None if it is compared with none."""
-        first = self.first_baseline(names)
-        named = {row.baseline for row in self.rows.values()}
-        return {
-            name: self._own_baseline(name) or (None if name == first or name in named else first)
-            for name in names
+        By default the first is the first row that names none. A row that others are compared with
+        is compared with none, unless it names one.
+        """
+        own = {name: row.baseline for name, row in self.rows.items()}
+        first = self.baseline or next((n for n in names if not own.get(n)), names[0])
+        compared_with = {first, *own.values()}
+        return first, {
+            name: own.get(name) or (None if name in compared_with else first) for name in names
         }
-
-    def _own_baseline(self, name: str) -> str | None:
-        return self.rows[name].baseline if name in self.rows else None
 
 
 def load_layout(path: str | os.PathLike[str]) -> Layout:
     """Read a layout file. Raises UserError: one line with file, line and key path."""
     tree = load_extended(Path(path))
-    try:
-        layout = Layout.model_validate(tree.value)
-    except ValidationError as error:
-        raise explain(error, tree, Layout) from error
-    metrics = {metric for name in TASK_TYPES for metric in task_type(name).selects}
+    layout = parsed(tree, Layout)
     for place, column in enumerate(layout.columns):
         if column.title in [before.title for before in layout.columns[:place]]:
             raise tree.error(("columns", place, "title"), "an earlier column has this title")
-        if column.metric not in metrics and (column.task or column.metric):
-            message = f"expected one of {', '.join(sorted(metrics))}"
-            raise tree.error(("columns", place, "metric"), message)
     for name, row in layout.rows.items():
         if row.printed and len(row.printed) != len(layout.columns):
             message = f"{len(row.printed)} values for {len(layout.columns)} columns"
@@ -153,10 +141,4 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
         if row.baseline is not None and row.baseline not in others:
             message = f"expected one of {', '.join(others)}"
             raise tree.error(("rows", name, "baseline"), message)
-    for key, alone in (("other_rows", not layout.other_rows), ("curve", layout.curve)):
-        if alone and not layout.rows:
-            message = "there are no rows: name them under `rows`, or leave it out"
-            raise tree.error((key,), message)
-    if layout.baseline is not None and layout.rows and layout.baseline not in layout.rows:
-        raise tree.error(("baseline",), f"expected one of {', '.join(layout.rows)}")
     return layout

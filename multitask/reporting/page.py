@@ -128,10 +128,16 @@ class Page:
     legend: str = ""
 
 
-def tables_page(title: str, tables: Iterable[tuple[str, Table]], notes: Sequence[str]) -> str:
-    """Write a Markdown page of titled tables, with notes on how to read them below."""
+def tables_page(
+    title: str,
+    tables: Iterable[tuple[str, Table]],
+    notes: Sequence[str],
+    settings: Sequence[Block] = (),
+) -> str:
+    """Write a Markdown page of titled tables; below them how to read them, and the settings."""
     sections = [Section(name, [table]) for name, table in tables]
     sections.append(Section("How to read this", [Lines(notes)]))
+    sections += [Section("Settings", settings)] if settings else []
     return markdown_page(Page(Path(), title, "", sections))
 
 

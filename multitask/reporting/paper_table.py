@@ -42,17 +42,15 @@ def paper_table(
     runs_of = [_of(column, layout, rows) for column in layout.columns]
     names = list(dict.fromkeys([*layout.rows, *chain(*runs_of)]))
     if not names:
-        start = layout.columns[0].cells
-        raise UserError(f"{layout.title}: no run is of a cell {start}-..., as the columns want")
-    baseline = layout.first_baseline(names)
+        raise UserError(f"{layout.title}: no run is of a row or of the `cells` that it names")
+    baseline, baselines = layout.baselines(names)
     if baseline not in names:
         raise UserError(f"{layout.title}: baseline: no row {baseline!r}{suggest(baseline, names)}")
     reports = {run: RunDirectory(run).load_report() for run in chain(*chain(*rows.values()))}
-    baselines = layout.baselines(names)
     filled: dict[str, Row] = {
         name: {
             "name": name,
-            "title": _title(layout, name),
+            "title": (layout.rows[name].title if name in layout.rows else None) or name,
             "baseline": baselines[name],
             "cells": {},
         }
@@ -103,10 +101,6 @@ def _why_no_run(runs_of: Sequence[Rows], rows: Rows, reports: Reports) -> str:
         return f"no run is of a row of it; they are {', '.join(rows)}"
     tasks = dict.fromkeys(task for report in reports.values() for task in report.tasks)
     return f"no run has a column's task; they have {', '.join(tasks)}"
-
-
-def _title(layout: Layout, row: str) -> str:
-    return (layout.rows[row].title if row in layout.rows else None) or row
 
 
 def _under(column: layouts.Column, report: RunReport) -> RunReport:

@@ -1,9 +1,8 @@
-"""The quality and speed of search, exact and as in the paper, as text and Markdown."""
+"""The quality and speed of search, exact and as in the paper: a table and its notes."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from multitask.reporting.html_page import fill
 from multitask.reporting.table_formats import Table
 
 # the titles of the columns, what a mode is multiplied by, and the format
@@ -17,18 +16,8 @@ COLUMNS = {
 }
 
 
-def terminal_table(report: Mapping[str, Any]) -> str:
-    """Write both modes of search, and what they searched, for the terminal."""
-    return "\n".join([_table(report).text(), "", *_facts(report)])
-
-
-def markdown_page(report: Mapping[str, Any]) -> str:
-    """Write search.md from the content of search.json."""
-    table, facts = _table(report), _facts(report)
-    return fill("search.md.j2", report=report, table=table, facts=facts) + "\n"
-
-
-def _table(report: Mapping[str, Any]) -> Table:
+def search_table(report: Mapping[str, Any]) -> Table:
+    """Build the table of both modes of search from the content of search.json."""
     titles = {
         "exact": "exact (Flat)",
         "compatible": f"the paper's (IVF{report['lists']}, nprobe {report['probes']})",
@@ -43,7 +32,8 @@ def _table(report: Mapping[str, Any]) -> Table:
     return Table(["", *(title for title, *_ in COLUMNS.values())], rows)
 
 
-def _facts(report: Mapping[str, Any]) -> list[str]:
+def notes(report: Mapping[str, Any]) -> list[str]:
+    """List what was searched, what of it the model may have seen, and how it was measured."""
     threads, overlap = report["faiss_threads"], report["gold_pairs_known"]
     seen = (
         f"{overlap['trained_on']:,} of them are in the run's training rows, "

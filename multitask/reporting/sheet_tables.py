@@ -1,7 +1,7 @@
 # Long: every table of a sheet, so that a change of one is seen next to the others.
 """The tables of a sheet as text, Markdown, CSV and LaTeX, and how to read them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from multitask.reporting.grid_axes import FEWEST_POINTS
@@ -84,21 +84,12 @@ def csv_text(sheet: Sheet) -> str:
     for row in sheet["rows"]:
         for name, column in sheet["columns"].items():
             cell: Any = row["cells"].get(name)
-            if cell is None:
-                continue
-            difference, training = cell.get("difference") or {}, {**facts(row, name)}
-            lines.append(
-                [
-                    row["name"],
-                    column["title"],
-                    column.get("task"),
-                    column.get("metric"),
-                    len(cell["values"]),
-                    *map(cell.get, SCORES),
-                    *map(difference.get, DIFFERENCES),
-                    *map(training.get, (*AMOUNTS, *SECONDS)),
-                ]
-            )
+            if cell is not None:
+                head = [row["name"], column["title"], column.get("task"), column.get("metric")]
+                difference, training = cell.get("difference") or {}, {**facts(row, name)}
+                values = [*map(cell.get, SCORES), *map(difference.get, DIFFERENCES)]
+                values += map(training.get, (*AMOUNTS, *SECONDS))
+                lines.append([*head, len(cell["values"]), *values])
     return Table(["row", "column", "task", "metric", "seeds", *numbers], lines).csv()
 
 
@@ -109,12 +100,10 @@ def remarks(sheet: Sheet) -> list[str]:
 
 def titled_tables(sheet: Sheet) -> list[tuple[str, Table]]:
     """Return the title and the content of each table that is not empty."""
-    ratios = sheet["statistic"] == "sd"  # differences are of means
-    differences = sd_ratio_table(sheet) if ratios else difference_table(sheet)
     tables: dict[str, Table | None] = {
         scores_title(sheet): score_table(sheet),
         HOLDOUT_TITLE: holdout_table(sheet),
-        sd_ratio_title(sheet) if ratios else difference_title(sheet): differences,
+        difference_title(sheet): difference_table(sheet),
         AXES_TITLE: axes_table(sheet),
         f"{AXES_TITLE}, on the held-out rows": axes_table(sheet, held_out=True),
         **training_tables(sheet),
@@ -187,6 +176,9 @@ def holdout_table(sheet: Sheet) -> Table | None:
 
 
 def difference_title(sheet: Sheet) -> str:
+    if sheet["statistic"] == "sd":
+        title = f"Standard deviation, ratio to {_baseline(sheet)}"
+        return f"{title}: ours [95 % F interval over seeds, without correction]"
     found = _every_difference(sheet)
     p = "" if found and all(map(rows_only, found)) else ", Holm's p"
     unit = ", in points" if sheet["paper"] else ""
@@ -207,45 +199,11 @@ def _every_difference(sheet: Sheet) -> list[Difference]:
 def difference_table(sheet: Sheet) -> Table | None:
     """Build the table of differences to the baseline, the paper's above ours; None without any.
 
-    Significant ones are marked.
+    Significant ones are marked. A table of standard deviations has their ratios instead, as the
+    differences are of means. A paper's averages have no column.
     """
+    compared = _ratio if sheet["statistic"] == "sd" else _difference
     digits = 2 if sheet["paper"] else 3
-
-    def pair(cell: Cell | None, base: Cell | None) -> tuple[str, str, bool]:
-        printed, other = (each.get("printed") if each else None for each in (cell, base))
-        apart = None if printed is None or other is None else printed - other
-        difference = cell.get("difference") if cell else None
-        shown = difference_cell(difference, digits) if difference else "-"
-        return signed(apart, 2), shown, significant(difference)
-
-    return _against_baselines(sheet, pair)
-
-
-def sd_ratio_title(sheet: Sheet) -> str:
-    title = f"Standard deviation, ratio to {_baseline(sheet)}"
-    return f"{title}: ours [95 % F interval over seeds, without correction]"
-
-
-def sd_ratio_table(sheet: Sheet) -> Table | None:
-    """Build the table of each row's standard deviation, divided by that of its baseline."""
-
-    def pair(cell: Cell | None, base: Cell | None) -> tuple[str, str, bool]:
-        above, below = (each.get("printed") if each else None for each in (cell, base))
-        paper = number(above / below, ".2f") if above and below else "-"
-        ratio = cell and base and sd_ratio(cell["values"], base["values"])
-        ours = "{:.2f} [{:.2f}, {:.2f}]".format(*ratio) if ratio else "-"
-        return paper, ours, False
-
-    return _against_baselines(sheet, pair)
-
-
-def _against_baselines(
-    sheet: Sheet, pair: Callable[[Cell | None, Cell | None], tuple[str, str, bool]]
-) -> Table | None:
-    """Build a table of what ``pair`` says of a cell and its baseline's: printed, ours, its mark.
-
-    None without a row. A paper's averages have no column.
-    """
     columns = [name for name, column in sheet["columns"].items() if "over" not in column]
     head = ("", "") if sheet["paper"] else ("group",)
     rows: list[list[str]] = []
@@ -254,7 +212,8 @@ def _against_baselines(
         base = baseline_of(sheet, row)
         if base is None:
             continue
-        pairs = [pair(row["cells"].get(name), base["cells"].get(name)) for name in columns]
+        cells = ((row["cells"].get(name), base["cells"].get(name)) for name in columns)
+        pairs = [compared(cell, other, digits) for cell, other in cells]
         printed, ours, marks = zip(*pairs, strict=True)
         title = compared_title(sheet, row)
         if set(printed) != {"-"}:
@@ -264,6 +223,23 @@ def _against_baselines(
             rows.append([title, *(["ours"] if sheet["paper"] else []), *ours])
     header = (*head, *(sheet["columns"][name]["title"] for name in columns))
     return Table(header, rows, frozenset(marked)) if rows else None
+
+
+def _difference(cell: Cell | None, base: Cell | None, digits: int) -> tuple[str, str, bool]:
+    """Return the printed difference of a cell to its baseline's, ours, and if it is significant."""
+    printed, other = (each.get("printed") if each else None for each in (cell, base))
+    apart = None if printed is None or other is None else printed - other
+    difference = cell.get("difference") if cell else None
+    shown = difference_cell(difference, digits) if difference else "-"
+    return signed(apart, 2), shown, significant(difference)
+
+
+def _ratio(cell: Cell | None, base: Cell | None, _: int) -> tuple[str, str, bool]:
+    """Return the printed deviation divided by that of the baseline, ours, and no mark."""
+    above, below = (each.get("printed") if each else None for each in (cell, base))
+    paper = number(above / below, ".2f") if above and below else "-"
+    ratio = cell and base and sd_ratio(cell["values"], base["values"])
+    return paper, "{:.2f} [{:.2f}, {:.2f}]".format(*ratio) if ratio else "-", False
 
 
 def axes_table(sheet: Sheet, *, held_out: bool = False) -> Table | None:

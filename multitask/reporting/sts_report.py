@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
-from pydantic import Field
 
-from multitask.reporting.html_page import fill
 from multitask.reporting.table_formats import Table, number
 from multitask.store.saved import Saved, Score, read_saved
 from multitask.tasks.sts_names import NAMES
@@ -66,7 +64,7 @@ class StsReport(VectorFacts):
 
 
 # Spearman of each layer [L + 1] by pooling, and one number for the first and last layer's mean
-LayerScores = Mapping[str, list[float | None] | float | None]
+LayerScores = Mapping[str, list[Score] | Score]
 
 
 class SuiteLayers(TypedDict):
@@ -74,17 +72,8 @@ class SuiteLayers(TypedDict):
     subsets: dict[str, LayerScores]
 
 
-class SavedCurves(Saved):
-    """The scores that ``layers.png`` draws of a suite, as read from a file."""
-
-    cls: list[Score]
-    mean: list[Score]
-    max: list[Score]
-    first_last: Score = Field(alias="first-last mean")
-
-
 class SavedSuite(Saved):
-    all: SavedCurves
+    all: LayerScores
     subsets: dict[str, object]
 
 
@@ -105,30 +94,24 @@ def read_layers(files: Sequence[Path], suites: Suites) -> dict[str, Any]:
     another version of one, or whose encoder is that of another file.
     """
     layers: dict[str, Any] = {}
+    advice = "give a layers.json that `sts --layers` wrote"
     for file in files:
-        saved = _read(file)
+        if not file.is_file():
+            raise UserError(f"--with: {no_file(file)}: {advice}")
+        saved = read_saved(file, SavedLayers, advice)
         if saved.of in layers:
             message = f"--with: {file} is of {saved.of!r}, as another file is: leave one out"
             raise UserError(f"{message}, or change the `of` of one")
         if not set(saved.suites) & set(suites):
             message = f"--with: {file} has no scores of {', '.join(suites)}"
             raise UserError(f"{message}, which are scored now: leave it out")
-        for name in suites:
-            if name in saved.suites and set(saved.suites[name].subsets) != set(suites[name]):
-                theirs, ours = (
-                    ", ".join(one) for one in (saved.suites[name].subsets, suites[name])
-                )
+        for name in set(saved.suites) & set(suites):
+            if set(saved.suites[name].subsets) != set(suites[name]):
+                theirs, ours = map(", ".join, (saved.suites[name].subsets, suites[name]))
                 message = f"--with: {file}: its {name} is of {theirs}, not of {ours}"
                 raise UserError(f"{message}: score both encoders with the same --data and --stsb")
-        layers[saved.of] = saved.model_dump(by_alias=True)["suites"]
+        layers[saved.of] = saved.model_dump()["suites"]
     return layers
-
-
-def _read(file: Path) -> SavedLayers:
-    advice = "give a layers.json that `sts --layers` wrote"
-    if not file.is_file():
-        raise UserError(f"--with: {no_file(file)}: {advice}")
-    return read_saved(file, SavedLayers, advice)
 
 
 def missing_notes(suites: Suites, others: Mapping[str, Any]) -> Iterator[str]:
@@ -145,20 +128,18 @@ SPACE = {
     "uniformity": "uniformity (lower is better)",
     "mean_cosine": "mean cosine of any two sentences",
 }
-SUBSETS_HEADER = ("suite", "subset", "pairs", "Spearman", "Pearson", "seen in training")
+HOW = (
+    "Cosine of two sentence vectors against the gold score, correlations x 100. `all` is one "
+    "correlation over all pairs of a suite, `mean` and `wmean` are averages over its subsets, "
+    "plain and by number of pairs."
+)
 Entries = Mapping[str, SuiteEntry]
 Which = Literal["spearman", "pearson"]
 
 
-def terminal_table(report: StsReport) -> str:
-    """Write the seven-column table for the terminal."""
-    return _table(report["suites"]).text()
-
-
-def markdown_page(report: StsReport) -> str:
-    """Write sts.md (the table, the subsets and how to read them) from the content of sts.json."""
-    tables = {"table": _table(report["suites"]), "subsets": _subsets(report["suites"])}
-    return fill("sts.md.j2", report=report, notes=notes(report), **tables) + "\n"
+def tables(entries: Entries) -> dict[str, Table]:
+    """Return the tables of sts.md by title."""
+    return {"Suites": suites_table(entries), "Subsets": subsets_table(entries)}
 
 
 def notes(report: StsReport) -> list[str]:
@@ -187,7 +168,7 @@ def notes(report: StsReport) -> list[str]:
     return lines
 
 
-def _table(entries: Entries) -> Table:
+def suites_table(entries: Entries) -> Table:
     """Build the seven-column table; correlations are multiplied by 100."""
 
     def row(title: str, show: Callable[[SuiteEntry], str], last: str = "") -> list[str]:
@@ -219,7 +200,8 @@ def _first(entry: SuiteEntry, how: Literal["all", "mean", "wmean"]) -> str:
     return percent(headline(entry)[how]["spearman"])
 
 
-def _subsets(entries: Entries) -> Table:
+def subsets_table(entries: Entries) -> Table:
+    """Build the table of each subset's correlations, multiplied by 100."""
     rows = []
     for suite, entry in entries.items():
         for subset, every in entry["scores"]["subsets"].items():
@@ -228,7 +210,8 @@ def _subsets(entries: Entries) -> Table:
             scores = [percent(counted["spearman"]), percent(counted["pearson"])]
             seen = None if entry["in_training"] is None else every["pairs"] - counted["pairs"]
             rows.append([suite, subset, f"{counted['pairs']:,}", *scores, number(seen, ",")])
-    return Table(SUBSETS_HEADER, rows)
+    header = ("suite", "subset", "pairs", "Spearman", "Pearson", "seen in training")
+    return Table(header, rows)
 
 
 def percent(value: float | None) -> str:

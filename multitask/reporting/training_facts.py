@@ -13,16 +13,9 @@ def row_facts(config: Mapping[str, Any], reports: Sequence[RunReport]) -> Facts:
 
     ``config`` is the runs' resolved config.
     """
-    first = reports[0]
-    return {
-        "trained_parameters": first.trained_parameters,
-        "updates": None if first.probe else updates(reports),
-        "trained_rows": None if first.probe else trained_rows(config, reports, first.tasks),
-        "untrained": [
-            task for task, entry in first.tasks.items() if not (first.probe or entry.turns.trained)
-        ],
-        "epoch_seconds": median_of([report.epoch_seconds for report in reports]),
-    }
+    tasks = list(reports[0].tasks)
+    counts = _counts(config, reports, tasks, tasks)
+    return {"trained_parameters": reports[0].trained_parameters, **counts}
 
 
 def cell_facts(config: Mapping[str, Any], reports: Sequence[RunReport], task: str) -> Facts:
@@ -39,11 +32,21 @@ def cell_facts(config: Mapping[str, Any], reports: Sequence[RunReport], task: st
         "epochs": _epochs(config, trained),
         "all_rows": not (held or any(_is_cut(config, first, name) for name in trained)),
         "train_rows": sum(split.rows for split in splits if split) if any(splits) else None,
+        **_counts(config, reports, [task], trained),
+        "dev_seconds": median_of([report.dev_seconds.get(task) for report in reports]),
+    }
+
+
+def _counts(
+    config: Mapping[str, Any], reports: Sequence[RunReport], scored: list[str], trained: list[str]
+) -> Facts:
+    """Return how much runs trained the tasks ``trained``, and those of ``scored`` they did not."""
+    first = reports[0]
+    return {
         "updates": None if first.probe else updates(reports),
         "trained_rows": None if first.probe else trained_rows(config, reports, trained),
-        "untrained": [] if first.probe or first.tasks[task].turns.trained else [task],
+        "untrained": [t for t in scored if not (first.probe or first.tasks[t].turns.trained)],
         "epoch_seconds": median_of([report.epoch_seconds for report in reports]),
-        "dev_seconds": median_of([report.dev_seconds.get(task) for report in reports]),
     }
 
 

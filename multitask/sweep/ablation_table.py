@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from multitask.reporting.sheet import Axis
 from multitask.sweep.grid import TASKS, Grid
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, finished_cells
 from multitask.utils.errors import UserError
@@ -42,11 +41,7 @@ def _compare(grid: Grid, runs: Runs, output: Path, failed: Failures) -> list[Pat
     if not any(finished[cell.name] for cell in grid.cells if cell.row == grid.baseline):
         print(f"no table: no run of the baseline {grid.baseline} is finished", flush=True)
         return []
-    axes: list[Axis] = [
-        {"key": axis.key, "labels": axis.labels, "values": axis.values}
-        for axis in grid.axes
-        if axis.key != TASKS
-    ]
+    axes = [axis for axis in grid.axes if axis["key"] != TASKS]
     groups = [
         Group(cell.row, finished[cell.name], {a["key"]: cell.point[a["key"]] for a in axes})
         for cell in grid.cells

@@ -28,11 +28,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from multitask.config import Config, Strict, explain, load_config
+from multitask.config import Config, Strict, load_config, parsed
 from multitask.config.yaml_merge import Override, Tree, load_extended, read_override
 from multitask.config.yaml_reader import KeyPath, Node, dump_override
+from multitask.reporting.sheet import Axis
 from multitask.store.prepare_run import flat
 from multitask.utils.errors import UserError, no_file, suggest
 from multitask.utils.limits import CELL_NAME, CELLS, SEEDS
@@ -42,10 +43,10 @@ SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 # the keys of two special axes: named cells and tasks
 NAMED = "cells"
 TASKS = "tasks"
-# keys that the grid sets for every run
+# keys that a grid or a search sets for every run
 KEYS_OF_A_RUN = {
-    "seed": "every cell has its own `seed`: list the seeds under `seeds`",
-    "output_dir": "every cell has its own `output_dir`: give --output DIR",
+    "seed": "the seed of a run is in `seeds` of a grid, `seed` of a search, at the top of the file",
+    "output_dir": "every run has its own `output_dir`: give --output DIR",
 }
 # keys of a task in which cells of a probe grid may differ, as they do not change the encoder
 PROBED = ("pooling", "projection", "head", "head_lr", "dropout")
@@ -75,21 +76,6 @@ class GridFile(Strict):
     baseline: str | None = None
     margin: float | None = Field(None, gt=0)
     probe: bool = False
-
-
-@dataclass(frozen=True)
-class Axis:
-    """An axis of the grid.
-
-    Attributes:
-        key: the config key; ``cells`` for named cells, ``tasks`` for tasks that are trained apart.
-        labels: the names of the values.
-        values: the values.
-    """
-
-    key: str
-    labels: tuple[str, ...]
-    values: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -123,7 +109,7 @@ class Grid:
 
     Attributes:
         base: the base config.
-        axes: the axes, in order.
+        axes: the axes, in order; the key of named cells is ``cells``, that of ``tasks`` ``tasks``.
         cells: the cells, in order.
         seeds: the seeds of each cell.
         baseline: the row (see ``Cell``) that the others are compared with.
@@ -172,10 +158,7 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
         UserError: one line with file, line, key path and what was expected.
     """
     tree = load_extended(Path(path))
-    try:
-        file = GridFile.model_validate(tree.value)
-    except ValidationError as error:
-        raise explain(error, tree, GridFile) from error
+    file = parsed(tree, GridFile)
     add_to_set(file.set, tree, overrides)
     if len(set(file.seeds)) < len(file.seeds):
         raise tree.error(("seeds",), "a seed is listed twice; keep one")
@@ -297,31 +280,28 @@ def _expand(
         point = ({TASKS: task} if task else {}) | ({NAMED: name} if name else {})
         point |= dict(zip(choices, labels, strict=True))
         cells[file_key(label)] = Cell(label, settings, point)
-    axes = []
-    if file.tasks:
-        axes.append(Axis(TASKS, tuple(label for label, _ in apart), tuple(file.tasks)))
-    if file.cells:
-        axes.append(Axis(NAMED, tuple(file.cells), tuple(file.cells.values())))
-    for key, choice in choices.items():
-        names, values, _ = zip(*choice, strict=True)
-        axes.append(Axis(key, names, values))
+    labelled: dict[str, Mapping[str, object]] = {
+        TASKS: dict(zip((label for label, _ in apart), file.tasks, strict=False)),
+        NAMED: file.cells,
+        **{key: {label: value for label, value, _ in of} for key, of in choices.items()},
+    }
+    axes: list[Axis] = [
+        {"key": key, "labels": [*values], "values": [*values.values()]}
+        for key, values in labelled.items()
+        if values
+    ]
     return axes, list(cells.values())
 
 
-def override_at(
-    tree: Tree, path: KeyPath, key: str, value: Any, of_a_run: Mapping[str, str] = KEYS_OF_A_RUN
-) -> Override:
-    """Return the override ``key=value`` that is written at ``path``.
-
-    ``of_a_run`` says why some keys may not be there, and what to do.
-    """
+def override_at(tree: Tree, path: KeyPath, key: str, value: Any) -> Override:
+    """Return the override ``key=value`` that is written at ``path``."""
     parts = key.split(".")
     if not all(parts) or "=" in key or key != key.strip():
         raise tree.error(path, "expected a config key such as tasks.sst.pooling")
     if key == "extends":
         raise tree.error(path, "a run cannot extend a file: name it as `base`")
-    if parts[0] in of_a_run:
-        raise tree.error(path, of_a_run[parts[0]])
+    if parts[0] in KEYS_OF_A_RUN:
+        raise tree.error(path, KEYS_OF_A_RUN[parts[0]])
     return Override(dump_override(key, value), tree.where(path))
 
 

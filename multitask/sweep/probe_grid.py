@@ -30,7 +30,7 @@ from multitask.store.saved import Baselines, TaskReport, Turns
 from multitask.sweep.grid import PROBED, Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, mean_score
-from multitask.tasks.base import NoLabels, RowLabels
+from multitask.tasks.base import RowLabels
 from multitask.training.frozen_probe import (
     Pooled,
     Probe,
@@ -134,18 +134,14 @@ def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
 def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
     """Return the model of a cell. Raises UserError if one of its tasks cannot be probed."""
     for task in config.tasks:
-        kind, message = plan.data.readers[task].task_type, ""
-        if isinstance(kind, NoLabels):
-            message = "trains with the encoder: on a frozen one there is nothing to probe"
-        elif not isinstance(kind, RowLabels):
-            message = "looks at every word: a probe has one vector a text"
-        else:
-            task_type = check_head(config, task)
-            if task_type is not kind:
-                names = task_type.name, kind.name
-                message = "takes {} labels, but that of the first cell takes {}".format(*names)
-        if message:
-            raise config.error(("tasks", task, "head"), message)
+        kind, place = plan.data.readers[task].task_type, ("tasks", task, "head")
+        if not isinstance(kind, RowLabels):
+            message = "a probe has one vector and one label per row, which this head does not have"
+            raise config.error(place, message)
+        if (other := check_head(config, task)) is not kind:
+            names = other.name, kind.name
+            message = "takes {} labels, but that of the first cell takes {}".format(*names)
+            raise config.error(place, message)
     return initial_model(config, plan.model.encoder, plan.data, plan.device)
 
 

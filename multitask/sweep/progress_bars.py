@@ -26,7 +26,6 @@ class Progress:
 
     def __init__(self, total: int, print_line: Callable[[str], None] = print) -> None:
         self.total = total
-        self.done = 0
         self._print = print_line
         self._looked = -REFRESH
         # smoothing 0: the remaining time is estimated from the mean over this start's runs
@@ -47,7 +46,7 @@ class Progress:
 
     def skipped(self, count: int) -> None:
         """Count runs that an earlier start has finished; they do not affect the time estimate."""
-        self.done = self._work.done = self.done + count
+        self._work.done += count
         self._bar.initial = self._bar.n = count
         self._bar.refresh()
         if count:
@@ -55,9 +54,9 @@ class Progress:
 
     def settled(self, name: str, result: str) -> None:
         """Print that a run is finished or failed: ``cell 3/27 NAME seed 1: mean 0.731 (182 s)``."""
-        self.done = self._work.done = self.done + 1
+        self._work.done += 1
         self._bar.update()
-        self.say(f"cell {self.done}/{self.total} {name}: {result}")
+        self.say(f"cell {self._work.done}/{self.total} {name}: {result}")
 
     def show(self, running: Sequence[tuple[str, Path]]) -> None:
         """Show how far the running runs are, given as (name, directory)."""

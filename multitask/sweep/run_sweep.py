@@ -22,7 +22,7 @@ from multitask.store.run_directory import open_run
 from multitask.sweep.ablation_table import write_table
 from multitask.sweep.grid import Grid
 from multitask.sweep.progress_bars import Progress
-from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, plan_runs
+from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, check_ended, plan_runs
 from multitask.utils.errors import UserError
 from multitask.utils.names import KERNELS_VARIABLE
 from multitask.utils.signals import on_signal
@@ -91,15 +91,8 @@ def sweep(
             print(f"no table: other processes go on in {output} and write it")
         else:
             write_table(grid, runs, output, failed)
-    if stopped:
-        done = sum(run.finished for run in runs)
-        message = f"interrupted: {done} of {len(runs)} runs are finished in {output}"
-        raise UserError(f"{message}; go on with the same command")
-    if failed:
-        names = ", ".join(failure.run.name for failure in failed)
-        logs = "" if grid.probe else f"; see their logs ({output}/cells/CELL/logs/seed-N.log)"
-        message = f"{len(failed)} of {len(runs)} runs failed: {names}{logs}"
-        raise UserError(f"{message}; the same command tries them again")
+    done = sum(run.finished for run in runs)
+    check_ended(done, len(runs), "runs are finished", output=output, failed=failed, stopped=stopped)
 
 
 def check_saved(runs: Sequence[Run]) -> None:

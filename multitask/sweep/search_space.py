@@ -19,26 +19,18 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, FiniteFloat, ValidationError
 
-from multitask.config import Config, Strict, explain, load_config
+from multitask.config import Config, Strict, load_config, parsed
 from multitask.config.describe_config import as_written
 from multitask.config.yaml_merge import Override, Tree, load_extended
 from multitask.store.prepare_run import flat
 from multitask.sweep.grid import add_to_set, base_of, override_at, safe_label
 from multitask.utils.errors import suggest
 from multitask.utils.limits import CELLS
-
-# keys that are not for `set` and `search`
-KEYS_OF_A_TRIAL = {
-    "seed": "a search has its own `seed` for all trials, at the top of the file: set it there; to "
-    "compare seeds, train the best config with several of them, as `ablate` does",
-    "output_dir": "every trial has its own `output_dir`: give --output DIR",
-}
 
 
 class SearchFile(Strict):
@@ -73,11 +65,10 @@ class Range(Strict):
         return (self.low, self.high, int(between) if self.whole else between)
 
     def those_of(self, values: Sequence[Any]) -> list[int | float]:
-        """Return those values that are numbers of the range."""
+        """Return those values that are in the range, as its kind of numbers."""
         numbers = [value for value in values if type(value) in (int, float)]
-        numbers = [value for value in numbers if self.low <= value <= self.high]
         number = int if self.whole else float
-        return [number(value) for value in numbers if number is float or value == int(value)]
+        return [number(value) for value in numbers if self.low <= value <= self.high]
 
 
 @dataclass(frozen=True)
@@ -104,13 +95,13 @@ class SearchSpace:
 
     def settings(self, chosen: Mapping[str, Any]) -> tuple[Override, ...]:
         """Return the overrides of a trial: ``set``, then the chosen numbers and labels by key."""
-        written = partial(override_at, self._tree, of_a_run=KEYS_OF_A_TRIAL)
-        common = [written(("set", key), key, value) for key, value in self.file.set.items()]
+        tree, common = self._tree, self.file.set
+        overrides = [override_at(tree, ("set", key), key, common[key]) for key in common]
         for key, choice in chosen.items():
             parameter = self.parameters[key]
             value = parameter[choice] if isinstance(parameter, dict) else choice
-            common.append(written(("search", key), key, value))
-        return tuple(common)
+            overrides.append(override_at(tree, ("search", key), key, value))
+        return tuple(overrides)
 
     def config(self, chosen: Mapping[str, Any]) -> Config:
         """Return a trial's validated config. {} gives the base's values.
@@ -130,10 +121,7 @@ def load_search(
     Raises UserError: one line with file, line, key path and what was expected.
     """
     tree = load_extended(Path(path))
-    try:
-        file = SearchFile.model_validate(tree.value)
-    except ValidationError as error:
-        raise explain(error, tree, SearchFile) from error
+    file = parsed(tree, SearchFile)
     if file.objectives and "pruner" not in tree.value:
         file = file.model_copy(update={"pruner": "none"})
     add_to_set(file.set, tree, overrides)
@@ -182,17 +170,8 @@ def _base_choice(space: SearchSpace, tree: Tree, key: str) -> Any:
         if space.config({key: choice}).resolved() == base:
             return choice
     shown = f", {as_written(there[0])}," if there and not isinstance(there[0], dict) else ""
-    advice = "add it, or choose a base with one of these"
-    if not isinstance(parameter, dict):
-        low, high = as_written(parameter.low), as_written(parameter.high)
-        advice = f"name as `base` a config that extends it and sets {key} between {low} and {high}"
-        if there and there[0] is None:
-            advice += f", or write a list, such as [null, {low}, {high}]"
-        elif there and not isinstance(there[0], bool | str):
-            advice = f"widen the range, or {advice}"
-    raise tree.error(
-        ("search", key), f"trial 0 has the base's value{shown} and it is not one of these: {advice}"
-    )
+    message = f"trial 0 has the base's value{shown} and it is not one of these: add it, or name as "
+    raise tree.error(("search", key), f"{message}`base` a config that sets {key} to one of them")
 
 
 def _parameter(file: SearchFile, tree: Tree, key: str) -> Range | dict[str, Any]:

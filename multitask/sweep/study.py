@@ -1,34 +1,33 @@
-"""Optuna's study of a search: its database, its sampler and its pruner.
+"""Optuna's study of a search: its sampler, its pruner, and the trials of earlier starts.
 
-- One process writes the database. Trials that were running when a search was killed stay there as
-  running, and are resumed under their number.
+- The study is in memory. Every start makes it again: ``trial.json`` has the values of a trial and
+  why it ended without a score, and its run directory has the score.
 - The suggestions for a trial depend on the seed, its number and the scores until then alone, so a
   search of one trial at a time without a pruner gives the same trials, however often it was
   killed.
-- Each trial also has a file ``trial.json`` with its values and why it ended without a score. If the
-  database is missing, it is made again from these files.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from multitask.store.files import read_json, replacing, write_json
+from multitask.reporting.statistics import holdout_scores
+from multitask.store.files import read_json, write_json
+from multitask.store.lock import Busy
+from multitask.store.prepare_run import discard_weights, own
 from multitask.store.run_directory import RunDirectory
 from multitask.store.run_log import parse_event
-from multitask.sweep.search_space import SearchSpace
-from multitask.sweep.sweep_directory import Run, SweepDirectory, train_arguments
-from multitask.sweep.tuning_results import objectives_of
-from multitask.utils.errors import UserError, reading, reason_of
-from multitask.utils.optional import optional
+from multitask.sweep.run_sweep import check_saved
+from multitask.sweep.search_space import Range, SearchSpace
+from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, train_arguments
+from multitask.sweep.tuning_results import OPEN, Tried, objectives_of
+from multitask.utils.errors import UserError, one_line, reading
 
-NEEDED = "tune needs Optuna"
-NAME = "tune"  # of the study in the database
+Begun = list[tuple[Any, Run]]  # trials that have not ended, with their runs
 NOTE = "note"  # the attribute of a trial that says why it has no score
 EVAL = b'{"event": "eval"'  # how the line of an evaluation begins
 
@@ -59,9 +58,40 @@ class Study:
         """The number of trials that have ended, with or without a score."""
         return sum(trial.state.is_finished() for trial in self.trials())
 
-    def resume(self, frozen: Any) -> Any:
-        """Return a trial of an earlier start that has not ended."""
-        return self.optuna.trial.Trial(self.study, frozen._trial_id)
+    def restore(self) -> Begun:
+        """Tell Optuna how the trials of earlier starts ended; return those that are to be trained.
+
+        Trial 0 of a new search is one of these. Raises UserError if an earlier start trained a
+        trial with another config.
+        """
+        asked = [self.ask() for _ in self.trials("WAITING")]
+        return [(trial, run) for trial, run, _ in asked if run]
+
+    def ask(self) -> tuple[Any, Run | None, str]:
+        """Return the next trial with its values, and its run; or how it ended without training.
+
+        Raises UserError if an earlier start trained this trial with another config.
+        """
+        trial = self.study.ask()
+        earlier = saved_trial(self.directory, trial.number)
+        for place, (key, parameter) in enumerate(self.space.parameters.items()):
+            self.sample(trial.number, place)
+            suggest(trial, key, parameter)
+        if "state" not in earlier:
+            self.save(trial)
+        try:
+            run = run_of(self.space, self.directory, trial.number, trial.params)
+        except UserError as error:
+            return trial, None, self.end(trial, "PRUNED", f"not possible: {error}")
+        check_saved([run])
+        if "state" in earlier:
+            self.report(trial, run)
+            if earlier["state"] == "PRUNED":  # a kill may have left its weights
+                discard(run.files)
+            return trial, None, self.end(trial, earlier["state"], earlier[NOTE])
+        if run.settled or (divergence(run.files) and not run.owner):
+            return trial, None, self.tell(trial, run)
+        return trial, run, ""
 
     def sample(self, number: int, place: int) -> None:
         """Let Optuna's next suggestion be for a parameter of a trial, at a place of the file.
@@ -73,6 +103,35 @@ class Study:
         seed = int(seeds.generate_state(1)[0])
         kind = {"random": "RandomSampler", "tpe": "TPESampler"}[self.space.file.sampler]
         self.study.sampler = getattr(self.optuna.samplers, kind)(seed=seed)
+
+    def report(self, trial: Any, run: Run) -> int | None:
+        """Tell Optuna the new evaluations of a trial; return the number of one that is too low.
+
+        Returns None after the last evaluation of the training: the score comes next.
+        """
+        if self.space.file.pruner == "none":
+            return None
+        evaluated, low = evaluations(run.files), None
+        known = self.trials()[trial.number].intermediate_values
+        for number, (joint, _) in enumerate(evaluated, 1):
+            if joint is not None and number not in known:
+                trial.report(joint, number)
+                low = number if trial.should_prune() else low  # asked for each: `halving` counts
+        return low if evaluated and evaluated[-1][1] else None
+
+    def tell(self, trial: Any, run: Run) -> str:
+        """Tell Optuna the scores of a finished run, or that it diverged; return them as a text."""
+        self.report(trial, run)
+        if not run.finished:
+            return self.end(trial, "FAIL", f"diverged: {divergence(run.files)}")
+        try:
+            values = holdout_scores(run.directory, self.space.file.objectives)
+        except UserError as error:
+            return self.end(trial, "PRUNED", str(error))
+        if any(map(math.isnan, values)):
+            return self.end(trial, "PRUNED", "its score is undefined")
+        self.study.tell(trial, values)
+        return "holdout " + ", ".join(f"{value:.3f}" for value in values)
 
     def end(self, trial: Any, state: str, note: str) -> str:
         """End a trial without a score; return the note, which says why.
@@ -113,69 +172,57 @@ class Study:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_json(file, {"values": trial.params, **ended})
 
+    def tried(self, failed: Sequence[Failure]) -> list[Tried]:
+        """Return what became of each trial; ``failed`` are those that this start tried in vain."""
+        reasons = {failure.run.cell: f"failed: {failure.reason}" for failure in failed}
+        best, seed, result = self.best(), self.space.file.seed, []
+        for trial in self.trials():
+            cell, finished = cell_of(trial.number), trial.state.name == "COMPLETE"
+            state = reasons.get(cell, "finished" if finished else trial.user_attrs.get(NOTE, OPEN))
+            values = trial.values if finished else ()
+            place, is_best = self.directory.run(cell, seed), trial.number in best
+            tried = Tried(trial.number, one_line(state), trial.params, values, is_best, place)
+            result.append(tried)
+        return result
 
-@contextmanager
-def open_study(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> Iterator[Study]:
-    """Open the study of a search during a block; make its database if it is missing.
 
-    Raises UserError if the database is damaged or cannot be written.
-    """
-    import sqlite3
-
-    errors = optional("sqlalchemy.exc", NEEDED, "tune").SQLAlchemyError
+def make_study(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> Study:
+    """Make the study of a search, in which trial 0 and the trials of earlier starts wait."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    file = directory.study
-    if not file.exists():
-        _make(optuna, space, directory)
-    advice = "delete it: the trials are kept, and no finished one is trained again"
     pruners = {
         "none": optuna.pruners.NopPruner(),
         "median": optuna.pruners.MedianPruner(),
         # the resource that it deals out is the number of evaluations
         "halving": optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2),
     }
-    try:
-        with reading(file):  # a damaged database raises errors of many kinds
-            storage = _storage(optuna, file)
-            with sqlite3.connect(file) as database:  # of all pages: most queries read only some
-                (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
-            database.close()
-            if said != "ok":
-                raise ValueError(said)
-            # not Optuna's default for several objectives, which suggests values in `ask`
-            how = {"sampler": optuna.samplers.RandomSampler(), "pruner": pruners[space.file.pruner]}
-            study = optuna.load_study(storage=storage, study_name=NAME, **how)
-            study.get_trials()
-    except UserError as error:
-        raise UserError(f"{error}; {advice}") from error
-    try:
-        yield Study(space, directory, optuna, study)
-    except (errors, optuna.exceptions.StorageInternalError) as error:
-        said = reason_of(error.__cause__ or error, 200)
-        raise UserError(f"{file}: {said}: free space, or {advice}") from error
+    study = optuna.create_study(
+        # not Optuna's default for several objectives, which suggests values in `ask`
+        sampler=optuna.samplers.RandomSampler(),
+        pruner=pruners[space.file.pruner],
+        directions=["maximize"] * len(objectives_of(space)),
+    )
+    study.enqueue_trial(space.first)
+    numbers = [int(file.parent.name.removeprefix("trial-")) for file in directory.trials()]
+    for number in range(1, 1 + max(numbers, default=0)):
+        # one whose file was deleted gets values like a new one
+        study.enqueue_trial(saved_trial(directory, number).get("values", {}))
+    return Study(space, directory, optuna, study)
 
 
-def _make(optuna: Any, space: SearchSpace, directory: SweepDirectory) -> None:
-    """Make the database with the trials that have a file, or trial 0. A kill leaves all or none."""
-    for end in ("-journal", "-wal", "-shm"):  # of a deleted one; SQLite would apply it to this one
-        directory.study.with_name(directory.study.name + end).unlink(missing_ok=True)
-    with replacing(directory.study) as made:
-        storage = _storage(optuna, made)
-        directions = ["maximize"] * len(objectives_of(space))
-        study = optuna.create_study(storage=storage, study_name=NAME, directions=directions)
-        study.enqueue_trial(space.first)
-        numbers = [int(file.parent.name.removeprefix("trial-")) for file in directory.trials()]
-        for number in range(1, 1 + max(numbers, default=0)):
-            # one whose file was deleted gets values like a new one
-            study.enqueue_trial(saved_trial(directory, number).get("values", {}))
-        storage.remove_session()
-        storage.engine.dispose()
+def suggest(trial: Any, key: str, parameter: Range | dict[str, Any]) -> None:
+    """Let Optuna choose a parameter, unless the trial has it already."""
+    if isinstance(parameter, dict):
+        trial.suggest_categorical(key, list(parameter))
+    elif parameter.whole:
+        trial.suggest_int(key, parameter.low, parameter.high, log=parameter.log)
+    else:
+        trial.suggest_float(key, parameter.low, parameter.high, log=parameter.log)
 
 
-def _storage(optuna: Any, file: Path) -> Any:
-    url = optional("sqlalchemy", NEEDED, "tune").URL  # it quotes `%` and `?` of a path
-    place = url.create("sqlite", database=str(file.absolute())).render_as_string()
-    return optuna.storages.RDBStorage(place)
+def discard(run: RunDirectory) -> None:
+    """Remove the weights of a trial that was pruned, if its run has ended."""
+    with suppress(Busy), own(run):
+        discard_weights(run)
 
 
 def saved_trial(directory: SweepDirectory, number: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from multitask.store.files import OWNER_LOCK
 from multitask.store.lock import holder, is_unfinished
 from multitask.store.run_directory import Named, RunDirectory
 from multitask.sweep.grid import Grid
+from multitask.utils.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,8 @@ class SweepDirectory:
     grid = Named("grid.yaml")
     # the lock of the process that writes the grid or the comparison
     lock = Named(OWNER_LOCK)
-    # the search that the directory belongs to, and Optuna's database
+    # the search that the directory belongs to
     search = Named("search.yaml")
-    study = Named("study.db")
     # what `encoder.kernels: auto` means for all runs
     kernels = Named("grid.kernels")
     # the directory of the runs
@@ -131,6 +131,28 @@ class Failure:
     def shown(self) -> str:
         """The reason with the log, for the output."""
         return f"failed: {self.reason}; log: {self.run.log}"
+
+
+def check_ended(
+    done: int, total: int, what: str, *, output: Path, failed: Sequence[Failure], stopped: bool
+) -> None:
+    """Raise UserError if a sweep was interrupted, or if some of its runs failed.
+
+    Args:
+        done: how many of ``total`` have ended.
+        what: what they are and how they end, such as ``runs are finished``.
+        output: the directory of the sweep.
+        failed: those that failed.
+        stopped: True after Ctrl-C or SIGTERM.
+    """
+    if stopped:
+        message = f"interrupted: {done} of {total} {what} in {output}"
+        raise UserError(f"{message}; go on with the same command")
+    if failed:
+        names = ", ".join(failure.run.name for failure in failed)
+        reasons = "; ".join(dict.fromkeys(failure.reason for failure in failed))
+        message = f"{len(failed)} of {total} {what.partition(' ')[0]} failed: {names}: {reasons}"
+        raise UserError(f"{message}; the same command tries them again")
 
 
 def plan_runs(grid: Grid, output: Path) -> list[Run]:

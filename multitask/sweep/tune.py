@@ -4,43 +4,27 @@
 - Its score is that on the holdout. Dev stays unseen.
 - A training knows nothing of Optuna: this process reads the log of a trial, and cancels it.
 
-Only this module imports Optuna.
+``study.py`` has what concerns Optuna.
 """
 
-import math
-from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
-from multitask.reporting.statistics import holdout_scores
 from multitask.store.files import remove_scraps, write_text
-from multitask.store.lock import Busy, owned
+from multitask.store.lock import owned
 from multitask.store.outputs import check_output
-from multitask.store.prepare_run import discard_weights, own
-from multitask.store.run_directory import RunDirectory
 from multitask.sweep.engines.base import Settings, load_engine
 from multitask.sweep.pool import Pool, working
 from multitask.sweep.progress_bars import Progress
-from multitask.sweep.run_sweep import check_saved, choose_kernels, interrupt
-from multitask.sweep.search_space import Range, SearchSpace
-from multitask.sweep.study import (
-    NEEDED,
-    NOTE,
-    Study,
-    cell_of,
-    divergence,
-    evaluations,
-    open_study,
-    run_of,
-    saved_trial,
-)
-from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory
-from multitask.sweep.tuning_results import OPEN, Tried, write_results
-from multitask.utils.errors import UserError, one_line
+from multitask.sweep.run_sweep import choose_kernels, interrupt
+from multitask.sweep.search_space import SearchSpace
+from multitask.sweep.study import Begun, Study, cell_of, discard, divergence, make_study, run_of
+from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, check_ended
+from multitask.sweep.tuning_results import write_results
+from multitask.utils.errors import UserError
 from multitask.utils.optional import optional
 from multitask.utils.signals import on_signal
 
@@ -62,7 +46,7 @@ def tune(
         UserError: Optuna is not installed; the directory has other content or another search; some
             trials failed; the search was interrupted. Then the results so far are written.
     """
-    optuna = optional("optuna", NEEDED, "tune")
+    optuna = optional("optuna", "tune needs Optuna", "tune")
     directory, total = SweepDirectory(settings.directory), space.file.trials
     _check(space, directory)
     with owned(directory.lock, "searches there"):
@@ -70,191 +54,85 @@ def tune(
         remove_scraps(directory.path)
         write_text(directory.search, dump_yaml(space.resolved))
         kernels = choose_kernels(directory, [run_of(space, directory, 0, space.first)])
-        with open_study(optuna, space, directory) as study:
-            failed: list[Failure] = []
-            stopped = False
-            with Progress(total, say) as progress:
-                progress.skipped(study.over)
-                try:
-                    if study.over < total:
-                        with on_signal(interrupt):
-                            pool = Pool(load_engine(engine, settings), settings, keep, progress)
-                            _train(study, pool, kernels, failed)
-                except KeyboardInterrupt:
-                    stopped = True
-            results = tried(study, failed)
-            files = write_results(space, directory.path, results, study.importances(), say=say)
-            if stopped:
-                message = f"interrupted: {study.over} of {total} trials are over in"
-                raise UserError(f"{message} {directory.path}; go on with the same command")
-            if failed:
-                names = ", ".join(f"{failure.run.name} ({failure.reason})" for failure in failed)
-                logs = f"({directory.path}/cells/TRIAL/logs/seed-{space.file.seed}.log)"
-                raise UserError(
-                    f"{len(failed)} of {total} trials failed: {names}; see their logs {logs}; the "
-                    "same command tries them again"
-                )
-            return files
+        study = make_study(optuna, space, directory)
+        begun = study.restore()
+        failed: list[Failure] = []
+        stopped = False
+        with Progress(total, say) as progress:
+            progress.skipped(study.over)
+            try:
+                if study.over < total:
+                    with on_signal(interrupt):
+                        pool = Pool(load_engine(engine, settings), settings, keep, progress)
+                        _train(study, begun, pool, kernels, failed=failed)
+            except KeyboardInterrupt:
+                stopped = True
+        results, importances = study.tried(failed), study.importances()
+        files = write_results(space, directory.path, results, importances, say=say)
+        check_ended(
+            study.over,
+            total,
+            "trials are over",
+            output=directory.path,
+            failed=failed,
+            stopped=stopped,
+        )
+        return files
 
 
-def _train(study: Study, pool: Pool, kernels: str | None, failed: list[Failure]) -> None:
+def _train(
+    study: Study, begun: Begun, pool: Pool, kernels: str | None, failed: list[Failure]
+) -> None:
     """Ask for trials, submit and watch them and tell how they end, until enough are over.
 
-    Trials that fail are added to ``failed``. If the trial that ended before one of them failed too,
-    or none has ended, the reason may be the same for all trials: no new one is asked for.
+    ``begun`` are the trials to start with. Trials that fail are added to ``failed``. If the trial
+    that ended before one of them failed too, or none has ended, the reason may be the same for all
+    trials: no new one is asked for.
 
     Raises KeyboardInterrupt after every trial has saved its state and ended.
     """
     total, jobs, settled = study.space.file.trials, pool.settings.slots, pool.progress.settled
     live: dict[str, Any] = {}  # the trials that train, by the name of their run
-    told: Counter[str] = Counter()  # how many evaluations of a run the study has
-    asked = len(study.trials()) - len(study.trials("WAITING"))
     good = False  # the trial that ended last did not fail
     asking = True
 
-    def start(trial: Any) -> None:
-        run, said = begin(study, trial)
-        if said:
-            settled(cell_of(trial.number), said)
-        elif run:
-            live[run.name] = trial
-            pool.add(run.with_kernels(kernels))
+    def start(trial: Any, run: Run) -> None:
+        live[run.name] = trial
+        pool.add(run.with_kernels(kernels))
 
-    _check_earlier(study)
-    for frozen in study.trials("RUNNING"):
-        start(study.resume(frozen))
+    def more() -> bool:
+        return asking and len(study.trials()) < total
+
+    for trial, run in begun:
+        start(trial, run)
     with working(pool):
         while True:
-            while asking and asked < total and pool.open < jobs:
-                start(study.study.ask())
-                asked += 1
+            while more() and pool.open < jobs:
+                trial, new, said = study.ask()
+                if new:
+                    start(trial, new)
+                else:
+                    settled(cell_of(trial.number), said)
             for run, how, failure in pool.look():
                 trial = live.pop(run.name, None)
                 if trial is None:  # it was pruned
-                    _discard(run.files)
+                    discard(run.files)
                 elif failure and not divergence(run.files):
                     failed.append(Failure(run, failure))
                     settled(run.name, failed[-1].shown)
                     asking, good = asking and good, False
                 else:
-                    settled(run.name, f"{tell(study, trial, run)} ({how})")
+                    settled(run.name, f"{study.tell(trial, run)} ({how})")
                     good = True
             for name in [name for name in pool.running if name in live]:
-                low = report(study, live[name], pool.running[name].run, told)
+                low = study.report(live[name], pool.running[name].run)
                 if low is not None:
                     pool.drop(name)
                     said = f"pruned at evaluation {low}"
                     settled(name, study.end(live.pop(name), "PRUNED", said))
-            if not pool.open and not (asking and asked < total):
+            if not pool.open and not more():
                 return
             pool.wait()
-
-
-def begin(study: Study, trial: Any) -> tuple[Run | None, str]:
-    """Choose the values of a trial; return its run, and how it ended if nothing is left to train.
-
-    Raises UserError if an earlier start trained this trial with another config.
-    """
-    space, directory = study.space, study.directory
-    earlier = saved_trial(directory, trial.number)
-    for place, (key, parameter) in enumerate(space.parameters.items()):
-        study.sample(trial.number, place)
-        suggest(trial, key, parameter)
-    study.save(trial)
-    try:
-        run = run_of(space, directory, trial.number, trial.params)
-    except UserError as error:
-        return None, study.end(trial, "PRUNED", f"not possible: {error}")
-    check_saved([run])
-    if "state" in earlier:  # the database was deleted since
-        report(study, trial, run)
-        return run, study.end(trial, earlier["state"], earlier[NOTE])
-    if run.settled or (divergence(run.files) and not run.owner):
-        return run, tell(study, trial, run)
-    return run, ""
-
-
-def suggest(trial: Any, key: str, parameter: Range | dict[str, Any]) -> None:
-    """Let Optuna choose a parameter, unless the trial has it already."""
-    if isinstance(parameter, dict):
-        trial.suggest_categorical(key, list(parameter))
-    elif parameter.whole:
-        trial.suggest_int(key, parameter.low, parameter.high, log=parameter.log)
-    else:
-        trial.suggest_float(key, parameter.low, parameter.high, log=parameter.log)
-
-
-def tell(study: Study, trial: Any, run: Run) -> str:
-    """Tell the study the scores of a finished run, or that it diverged; return them as a text."""
-    report(study, trial, run)
-    if not run.finished:
-        return study.end(trial, "FAIL", f"diverged: {divergence(run.files)}")
-    try:
-        values = holdout_scores(run.directory, study.space.file.objectives)
-    except UserError as error:
-        return study.end(trial, "PRUNED", str(error))
-    if any(map(math.isnan, values)):
-        return study.end(trial, "PRUNED", "its score is undefined")
-    study.study.tell(trial, values)
-    return "holdout " + ", ".join(f"{value:.3f}" for value in values)
-
-
-def report(study: Study, trial: Any, run: Run, told: Counter[str] | None = None) -> int | None:
-    """Tell the study the new evaluations of a trial; return the number of one that is too low.
-
-    ``told`` is how many it has by the run's name. Returns None after the last evaluation of the
-    training: the score comes next.
-    """
-    if study.space.file.pruner == "none":
-        return None
-    found, low = evaluations(run.files), None
-    if told is not None:
-        if len(found) <= told[run.name]:
-            return None
-        told[run.name] = len(found)
-    known = study.trials()[trial.number].intermediate_values
-    for number, (joint, _) in enumerate(found, 1):
-        if joint is None or (number in known and number != max(known)):
-            continue
-        if number not in known:
-            trial.report(joint, number)
-        # Optuna judges the newest one; asked for each: `halving` counts
-        low = number if trial.should_prune() else low
-    return low if found and found[-1][1] else None
-
-
-def tried(study: Study, failed: Sequence[Failure]) -> list[Tried]:
-    """Return what became of each trial."""
-    reasons = {failure.run.cell: f"failed: {failure.reason}" for failure in failed}
-    best, seed, result = study.best(), study.space.file.seed, []
-    for trial in study.trials("COMPLETE", "PRUNED", "FAIL", "RUNNING"):
-        cell, finished = cell_of(trial.number), trial.state.name == "COMPLETE"
-        # a kill may have left a note on a trial that has gone on since
-        ended = trial.user_attrs.get(NOTE, OPEN) if trial.state.is_finished() else OPEN
-        state = reasons.get(cell, "finished" if finished else ended)
-        values = trial.values if finished else ()
-        place, is_best = study.directory.run(cell, seed), trial.number in best
-        result.append(Tried(trial.number, one_line(state), trial.params, values, is_best, place))
-    return result
-
-
-def _discard(run: RunDirectory) -> None:
-    """Remove the weights of a trial that was pruned, if its run has ended."""
-    with suppress(Busy), own(run):
-        discard_weights(run)
-
-
-def _check_earlier(study: Study) -> None:
-    """Raise UserError if a trial that is over was trained with another config.
-
-    Remove the weights of those that were pruned: a kill may have left them.
-    """
-    for frozen in study.trials("COMPLETE", "PRUNED", "FAIL"):
-        files = RunDirectory(study.directory.run(cell_of(frozen.number), study.space.file.seed))
-        if files.holds_run:
-            check_saved([run_of(study.space, study.directory, frozen.number, frozen.params)])
-            if frozen.state.name == "PRUNED":
-                _discard(files)
 
 
 def _check(space: SearchSpace, directory: SweepDirectory) -> None:

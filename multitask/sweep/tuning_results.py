@@ -171,6 +171,4 @@ def _draw(
     figures = {output / "history.png": draw_history(scores, pruned)}
     if importances:
         figures[output / "importance.png"] = draw_importance(importances)
-    for file, figure in figures.items():
-        style.save_figure(figure, file)
-    return list(figures)
+    return style.save_figures(figures)

@@ -68,7 +68,7 @@ def test_tasks_named_cells_and_values_are_combined(folder):
         "sst-long-cls",
         "sst-long-mean",
     ]
-    assert [axis.key for axis in grid.axes] == ["tasks", "cells", "defaults.pooling"]
+    assert [axis["key"] for axis in grid.axes] == ["tasks", "cells", "defaults.pooling"]
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_the_rows_of_table_1_are_trained_as_the_files_of_the_same_names(equation
 @pytest.mark.parametrize("name", ["layer_attention_table1", "layer_attention_table1_minilm"])
 def test_the_rows_of_table_1_are_compared_within_an_encoder_and_an_equation(name):
     table = load_layout(CONFIGS / "papers" / f"{name}.yaml")
-    baselines = table.baselines(list(table.rows))
+    _, baselines = table.baselines(list(table.rows))
     for row, baseline in baselines.items():
         objective = next(part for part in row.split("_") if part.startswith("eq"))
         start = row[: row.index(objective)] + objective

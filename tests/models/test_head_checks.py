@@ -87,7 +87,7 @@ def test_a_probe_grid_is_refused(config, tmp_path, capsys):
     grid = tmp_path / "grid.yaml"
     grid.write_text(f"base: {config}\nprobe: true\nseeds: [1]\ngrid:\n  tasks.ner.dropout: [0.1]\n")
     line = complaint(capsys, "ablate", grid, "--output", tmp_path / "out")
-    assert re.search("head: looks at every word: a probe has one vector a text", line)
+    assert re.search("tasks.ner.head: a probe has one vector and one label per row", line)
 
 
 @pytest.mark.parametrize(

@@ -316,7 +316,7 @@ def test_a_baseline_that_is_no_row_and_columns_without_cells_are_refused(runs):
     with pytest.raises(UserError, match=r"no row 'bse' \(did you mean 'base'\?\)"):
         made(runs, rows={}, baseline="bse")
     columns = [{"title": "X", "task": "sst", "metric": "accuracy", "cells": "cola"}]
-    with pytest.raises(UserError, match="no run is of a cell cola-"):
+    with pytest.raises(UserError, match="no run is of a row"):
         made(runs, columns=columns, rows={}, baseline=None)
 
 

@@ -1,10 +1,8 @@
-"""A measurement of search as text and Markdown, from what search.json holds."""
+"""The table and the notes of a measurement of search, from what search.json holds."""
 
 import copy
 
-import pytest
-
-from multitask.reporting.search_report import markdown_page, terminal_table
+from multitask.reporting.search_report import notes, search_table
 
 MODE = {
     "mrr_at_10": 0.51234,
@@ -32,14 +30,11 @@ FOUND = {
     "matrix_bytes": 76_800_000,
     "encode_and_search_ms": 7.89,
     "max_length": 48,
-    "warning": None,
-    "command": "python run_multitask.py evaluate-search",
-    "git_revision": "abc1234",
 }
 
 
 def test_both_ways_of_search_are_rows_in_percent_and_milliseconds():
-    lines = terminal_table(FOUND).splitlines()
+    lines = search_table(FOUND).text().splitlines()
     exact, compatible = (
         next(line for line in lines if line.lstrip().startswith(start))
         for start in ("exact (Flat)", "the paper's (IVF100, nprobe 5)")
@@ -49,29 +44,19 @@ def test_both_ways_of_search_are_rows_in_percent_and_milliseconds():
     assert compatible.split()[-8:][0] == "40.00"
 
 
-def test_the_page_tells_what_was_searched_and_how():
-    page = markdown_page(FOUND)
-    assert page.startswith("# Search: runs/a\\_b\n")
+def test_the_notes_tell_what_was_searched_and_how():
+    said = "\n".join(notes(FOUND))
     for part in (
         "50,000 texts of the corpus, 1,000 queries, 900 of them with a duplicate to find",
         "1,200 of them are in the run's training rows, 30 in the rows that selected",
         "the matrix of 50,000 x 384 fp32 numbers: 0.072 GiB, the paper's memory",
         "with 2 other seeds of k-means the paper's index has an MRR@10 of 39.00 to 41.00",
         "7.9 ms (median)",
-        "    python run_multitask.py evaluate-search\n",
-        "git revision: abc1234",
     ):
-        assert part in page
+        assert part in said
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "part"),
-    [
-        ("gold_pairs_known", None, "how many of them are in its training data is unknown here"),
-        ("warning", "few queries: x_y", "- few queries: x\\_y"),
-        ("git_revision", None, "git revision: -"),
-    ],
-)
-def test_what_is_not_known_is_said(key, value, part):
-    assert part not in markdown_page(FOUND)
-    assert part in markdown_page({**copy.deepcopy(FOUND), key: value})
+def test_what_is_not_known_is_said():
+    unknown = {**copy.deepcopy(FOUND), "gold_pairs_known": None}
+    part = "how many of them are in its training data is unknown here"
+    assert part not in "\n".join(notes(FOUND)) and part in "\n".join(notes(unknown))

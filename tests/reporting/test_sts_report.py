@@ -7,10 +7,10 @@ import pytest
 from multitask.reporting.sts_report import (
     average,
     headline,
-    markdown_page,
     notes,
     percent,
-    terminal_table,
+    subsets_table,
+    suites_table,
 )
 from multitask.tasks.sts_names import NAMES
 
@@ -34,7 +34,9 @@ FOUND = {"of": "a_run", "max_length": 64, "suites": SUITES, "command": "sts", "g
 
 def row(result, title):
     (line,) = [
-        line for line in terminal_table(result).splitlines() if line.lstrip().startswith(title)
+        line
+        for line in suites_table(result["suites"]).text().splitlines()
+        if line.lstrip().startswith(title)
     ]
     return line.replace(title, "", 1).split()
 
@@ -63,8 +65,8 @@ def test_without_the_pairs_of_training_are_the_scores_that_count():
     assert headline(seen)["pairs"] == 70 and headline(entry(0.9))["pairs"] == 100
     result = {**FOUND, "suites": {**SUITES, "STS12": seen}}
     assert row(result, "Spearman, all, seen pairs included")[NAMES.index("STS12")] == "90.00"
-    page = markdown_page(result)
-    assert "| STS12 | one | 70 | 60.00 | 50.00 | 30 |" in page
+    subsets = subsets_table(result["suites"]).markdown()
+    assert "| STS12 | one | 70 | 60.00 | 50.00 | 30 |" in subsets
     assert any("left out of every row except" in line for line in notes(result))
 
 
@@ -72,7 +74,7 @@ def test_what_else_must_be_said():
     assert notes(FOUND) == []
     bare = {name: {**one, "in_training": None} for name, one in SUITES.items()}
     assert "an encoder without a run: its training" in notes({**FOUND, "suites": bare})[0]
-    assert "pairs seen in training" not in terminal_table({**FOUND, "suites": bare})
+    assert "pairs seen in training" not in suites_table(bare).text()
     dev = {**SUITES, "STS-B": entry(0.8, pairs=1500, selecting=20, files={"d": "sts-dev.csv"})}
     said = notes({**FOUND, "suites": dev})
     assert said == [

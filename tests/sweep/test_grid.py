@@ -92,17 +92,17 @@ def test_the_axes_hold_labels_and_values_and_each_cell_its_place_on_them(written
         "    uv: {name: siamese_paraphrase, features: [u, v]}\n"
     )
     uv = {"name": "siamese_paraphrase", "features": ["u", "v"]}
-    assert [(axis.key, axis.labels, axis.values) for axis in grid.axes] == [
-        ("cells", ("siamese", "longer"), ({}, {"training.epochs": 5})),
-        ("training.lr", ("lr_1e-05", "lr_2e-05"), (1e-5, 2e-5)),
-        ("tasks.qqp.head", ("plain", "uv"), ("siamese_paraphrase", uv)),
+    assert [tuple(axis.values()) for axis in grid.axes] == [
+        ("cells", ["siamese", "longer"], [{}, {"training.epochs": 5}]),
+        ("training.lr", ["lr_1e-05", "lr_2e-05"], [1e-5, 2e-5]),
+        ("tasks.qqp.head", ["plain", "uv"], ["siamese_paraphrase", uv]),
     ]
     assert grid.cells[5].name == "longer-lr_1e-05-uv"
     for cell in grid.cells:
-        assert list(cell.point) == [axis.key for axis in grid.axes]
+        assert list(cell.point) == [axis["key"] for axis in grid.axes]
         assert "-".join(cell.point.values()) == cell.name
     points = [tuple(cell.point.values()) for cell in grid.cells]
-    assert points == list(itertools.product(*(axis.labels for axis in grid.axes)))
+    assert points == list(itertools.product(*(axis["labels"] for axis in grid.axes)))
 
 
 def test_numbers_are_named_with_as_much_of_their_key_as_tells_them_apart(written):

@@ -73,7 +73,7 @@ def test_a_failed_run_is_named_and_the_rest_goes_on(grid, capsys, monkeypatch):
     assert f"cell 2/4 b seed 1: failed: the data are bad; log: {log}" in captured.out
     assert "cell 3/4 a seed 2: mean 0.200" in captured.out
     (line,) = [line for line in captured.err.splitlines() if line.startswith("error: ")]
-    assert "2 of 4 runs failed: b seed 1, b seed 2; " in line
+    assert "2 of 4 runs failed: b seed 1, b seed 2: the data are bad; " in line
     comparison = json.loads(Path("runs/g/comparison.json").read_text())
     assert [group["name"] for group in comparison["rows"]] == ["a"]
     assert comparison["failed"][0] == {"cell": "b", "seed": 1, "error": "the data are bad"}

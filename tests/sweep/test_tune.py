@@ -1,10 +1,10 @@
 """`tune` with a stand-in for training: what is tried, pruned, resumed, and what is written."""
 
+import json
 import os
 import re
 import shutil
 import signal
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,8 @@ import multitask
 import run_multitask
 from multitask.config import load_config
 from multitask.store.lock import owned
-from multitask.sweep import tune
+from multitask.sweep import study
+from multitask.sweep.study import Study
 from multitask.sweep.sweep_directory import SweepDirectory
 from tests.conftest import ROOT
 from tests.support.fake_sweep import background, until
@@ -113,94 +114,41 @@ def test_an_edited_search_or_another_directory_is_refused(search, capsys):
     assert capsys.readouterr().err.startswith("error: --detach: ")
 
 
-def cut(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-
-
-def other_tables(file: Path) -> None:
-    file.unlink()
-    with sqlite3.connect(file) as database:
-        database.execute("CREATE TABLE version_info (a INTEGER)")
-        database.execute("CREATE TABLE trials (a INTEGER)")
-
-
-def later_version(file: Path) -> None:
-    with sqlite3.connect(file) as database:
-        database.execute("UPDATE alembic_version SET version_num = 'v99.0.0.a'")
-        database.execute("UPDATE version_info SET schema_version = 99")
-
-
-def zeroed_page(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[-4096:] = bytes(4096)
-    content[8192:12288] = b"\xff" * 4096
-    file.write_bytes(content)
-
-
-DAMAGE = {
-    "text": lambda file: file.write_text("no database"),
-    "empty": lambda file: file.write_text(""),
-    "cut": cut,
-    "other tables": other_tables,
-    "later version": later_version,
-    "zeroed page": zeroed_page,
-    "no study": lambda file: (
-        sqlite3.connect(file).execute("DELETE FROM studies").connection.commit()
-    ),
-}
-
-
-@pytest.fixture(scope="module")
-def ended(tmp_path_factory, request) -> Path:
-    """A directory with a search that has ended; two trials were pruned, one has diverged."""
-    desk = tmp_path_factory.mktemp("desk")
-    text = SEARCH.replace("none", "halving").replace("trials: 7", "trials: 9")
-    (desk / "s.yaml").write_text(text)
-    variables = {"PYTHONPATH": str(ROOT), "FAKE_BEST": "0.6", "FAKE_DIVERGE": "trial-1"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(desk)
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        said, _ = (process := background("s.yaml", "--jobs", 2, command="tune")).communicate()
+def test_the_next_start_knows_how_every_trial_ended(search, monkeypatch):
+    """Two trials were pruned, and one has diverged: none of them is trained again."""
+    search.write_text(SEARCH.replace("none", "halving").replace("trials: 7", "trials: 9"))
+    monkeypatch.setenv("FAKE_BEST", "0.6")
+    monkeypatch.setenv("FAKE_DIVERGE", "trial-1")
+    said, _ = (process := background(search, "--jobs", 2, command="tune")).communicate()
     assert process.returncode == 0, said
-    return desk
-
-
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_a_damaged_database_may_be_deleted(kind, ended, tmp_path, monkeypatch, capsys):
-    """One line names it; after that every trial has the values and the end that it had."""
-    shutil.copytree(ended, tmp_path / "copy")
-    monkeypatch.chdir(tmp_path / "copy")
     before, logs = rows(), [log_of(trial) for trial in range(9)]
     assert {row[-1].split()[0] for row in before.values()} == {"finished", "pruned", "diverged:"}
-    DAMAGE[kind](OUTPUT / "study.db")
-    assert main("s.yaml") == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: runs/tune-s/study.db: ") and "delete it" in line
-    (OUTPUT / "study.db").unlink()
-    (OUTPUT / "study.db-journal").write_bytes(b"of the old one")
-    assert main("s.yaml") == 0
+    assert main(search) == 0
     assert rows() == before and [log_of(trial) for trial in range(9)] == logs
 
 
-def test_without_the_database_and_a_file_of_a_trial_the_others_are_used(search):
+def test_a_trial_whose_files_are_gone_is_trained_again_with_the_same_values(search):
     assert main(search) == 0
     before = rows()
-    (OUTPUT / "study.db").unlink()
     shutil.rmtree(OUTPUT / "cells" / "trial-4")
     assert main(search) == 0
-    assert rows() == before  # the same scores, so trial 4 gets the same values
+    assert rows() == before
     assert [log_of(trial).count("# start") for trial in range(7)] == [1] * 7
+
+
+def test_a_damaged_file_of_a_trial_is_named(search, capsys):
+    assert main(search) == 0
+    (OUTPUT / "cells/trial-4/trial.json").write_text('{"values"')
+    assert main(search) == 2
+    assert "trial-4/trial.json" in capsys.readouterr().err
 
 
 def test_a_diverged_trial_has_failed_and_the_search_goes_on(search, monkeypatch, capsys):
     monkeypatch.setenv("FAKE_DIVERGE", "trial-2")
     assert main(search) == 0
     assert rows()[2][-1] == "diverged: task sst: loss nan" and len(rows()) == 7
-    with sqlite3.connect(OUTPUT / "study.db") as database:
-        states = dict(database.execute("SELECT number, state FROM trials"))
-    assert [number for number, state in states.items() if state == "FAIL"] == [2]
-    assert set(states.values()) == {"FAIL", "COMPLETE"}
+    assert json.loads((OUTPUT / "cells/trial-2/trial.json").read_text())["state"] == "FAIL"
+    assert {row[-1] for number, row in rows().items() if number != 2} == {"finished"}
     assert main(search) == 0
     assert [log_of(trial).count("# start") for trial in range(7)] == [1] * 7
     assert "So far" not in (OUTPUT / "table.md").read_text()
@@ -213,7 +161,7 @@ def test_a_divergence_that_was_not_told_yet_is_not_trained_again(search, monkeyp
         raise SystemExit
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(tune, "tell", killed)
+        patch.setattr(Study, "tell", killed)
         main(search)
     assert main(search) == 0
     assert log_of(0).count("# start") == 1 and rows()[0][-1].startswith("diverged: ")
@@ -234,14 +182,14 @@ def test_what_fails_the_first_trial_stops_the_search_once(search, monkeypatch, c
 def test_what_fails_two_trials_in_a_row_stops_the_search(search, monkeypatch):
     monkeypatch.setenv("FAKE_MISSING", str(file := search.with_name("data.csv")))
     file.touch()
-    told = tune.tell
+    told = Study.tell
 
-    def tell(study, trial, run):
+    def tell(self, trial, run):
         if trial.number == 2:
             file.unlink()
-        return told(study, trial, run)
+        return told(self, trial, run)
 
-    monkeypatch.setattr(tune, "tell", tell)
+    monkeypatch.setattr(Study, "tell", tell)
     assert main(search) == 2
     assert [log_of(trial).count("# start") for trial in range(7)] == [1] * 5 + [0] * 2
     file.touch()
@@ -259,7 +207,6 @@ def test_killed_five_times_it_ends_with_the_trials_asked_for(search):
     """None is trained twice, and they are those of a search that nobody killed."""
     whole = Path("runs/whole 100%?#")
     assert main(search, "--output", whole) == 0
-    assert (whole / "study.db").is_file()
     for starts in (1, 3, 5, 7, 9):
         process = background(search, command="tune")
         until(lambda: sum(log_of(t).count("# start") for t in range(7)) >= starts)  # noqa: B023
@@ -268,16 +215,14 @@ def test_killed_five_times_it_ends_with_the_trials_asked_for(search):
     assert main(search) == 0
     assert rows() == rows(whole)
     assert [log_of(trial).count("trained") for trial in range(7)] == [1] * 7
-    with sqlite3.connect(OUTPUT / "study.db") as database:
-        states = database.execute("SELECT number, state FROM trials ORDER BY number").fetchall()
-    assert states == [(trial, "COMPLETE") for trial in range(7)]
+    assert {row[-1] for row in rows().values()} == {"finished"}
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "random"])
 def test_a_trial_without_all_of_its_parameters_gets_the_missing_ones(search, monkeypatch, sampler):
     search.write_text(SEARCH + f"sampler: {sampler}\n")
     assert main(search, "--output", "runs/whole") == 0
-    suggest, calls = tune.suggest, []
+    suggest, calls = study.suggest, []
 
     def killed(*arguments):
         calls.append(arguments)
@@ -286,7 +231,7 @@ def test_a_trial_without_all_of_its_parameters_gets_the_missing_ones(search, mon
         suggest(*arguments)
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(tune, "suggest", killed)
+        patch.setattr(study, "suggest", killed)
         main(search)
     assert not (OUTPUT / "cells" / "trial-2").exists()
     process = background(search, command="tune")
@@ -300,7 +245,7 @@ def test_a_score_that_was_not_told_yet_is_not_trained_again(search, monkeypatch)
         raise SystemExit
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(tune, "holdout_scores", killed)
+        patch.setattr(study, "holdout_scores", killed)
         main(search)
     process = background(search, command="tune")
     assert process.communicate(timeout=60) and process.returncode == 0

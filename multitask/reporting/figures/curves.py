@@ -26,37 +26,32 @@ ROW_FILL = 0.8
 
 
 def draw_all(
-    run: RunDirectory,
-    report: RunReport,
-    events: list[Event],
-    predictions: Mapping[str, Records],
+    run: RunDirectory, report: RunReport, events: list[Event], predictions: Mapping[str, Records]
 ) -> dict[Path, str]:
     """Write every figure of the run into its ``figures``; return what each path shows.
 
     These are the curves, a figure of the dev ``predictions`` per task, the schedule and, if
     measured, the gradient conflict and the space of the sentence vectors.
     """
+    drawn: dict[str, tuple[style.Figure | None, str]] = {}
     shows = "Each task's metric at every evaluation and its training loss over the steps"
-    drawn = {"curves": (draw_curves(report, events), shows)}
+    drawn["curves"] = draw_curves(report, events), shows
     for task, result in report.tasks.items():
         if reference := figure_of(result.label_type):
             with reading(run.predictions_of(task, "dev")):
                 figure = imported(reference)(task, result, predictions[task])
             shows = task_type(result.label_type).figure_shows.format(task=task)
-            drawn[f"{reference.partition(':')[2]}_{task}"] = (figure, shows)
-    drawn["schedule"] = (draw_schedule(report, events), "Which task was trained when")
+            drawn[f"{reference.partition(':')[2]}_{task}"] = figure, shows
+    drawn["schedule"] = draw_schedule(report, events), "Which task was trained when"
     stages = stage_begins(events)
-    if (figure := draw_conflict(events, stages)) is not None:
-        shows = "Cosines between the tasks' gradients of the encoder over time and by layer"
-        drawn["conflict"] = (figure, shows)
-    if (figure := draw_space(events, stages)) is not None:
-        shows = "Alignment, uniformity and mean cosine of the vectors over the steps"
-        drawn["space"] = (figure, shows)
+    shows = "Cosines between the tasks' gradients of the encoder over time and by layer"
+    drawn["conflict"] = draw_conflict(events, stages), shows
+    shows = "Alignment, uniformity and mean cosine of the vectors over the steps"
+    drawn["space"] = draw_space(events, stages), shows
 
     run.make(run.figures)
-    for name, (figure, _) in drawn.items():
-        style.save_figure(figure, run.figure(name))
-    return {run.figure(name): shows for name, (_, shows) in drawn.items()}
+    style.save_figures({run.figure(name): made for name, (made, _) in drawn.items() if made})
+    return {run.figure(name): shows for name, (made, shows) in drawn.items() if made}
 
 
 def smoothed(values: np.ndarray) -> np.ndarray:
@@ -246,14 +241,13 @@ def draw_curve_bands(
     Raises:
         UserError: a run without report.json or without its log.
     """
-    splits, stages, drawn = set(), [], {}
-    names = zip(style.labels(groups, width=40), groups.values(), strict=True)
-    for name, runs in names:
+    splits, stages, curves = set(), [], dict[str, list[Curves]]()
+    for name, runs in zip(style.labels(groups, width=40), groups.values(), strict=True):
         label = f"{name} (1 seed)" if len(runs) == 1 else f"{name} ({len(runs)} seeds)"
-        drawn[label] = [_load_curves(RunDirectory(run), curves_of) for run in runs]
-        splits |= {split for split, _, _ in drawn[label]}
-        stages += [begins for _, begins, _ in drawn[label]]
-    curves = {name: [of for _, _, of in loaded] for name, loaded in drawn.items()}
+        loaded = [_load_curves(RunDirectory(run), curves_of) for run in runs]
+        splits |= {split for split, _, _ in loaded}
+        stages += [begins for _, begins, _ in loaded]
+        curves[label] = [of for _, _, of in loaded]
     keys = list(dict.fromkeys(key for every in curves.values() for of in every for key in of))
     titles = [style.metric_title(*key) for key in keys]
     figure, places = style.panels(titles, (3.9, 3.3), in_a_row=IN_A_ROW)
@@ -399,12 +393,12 @@ def draw_conflict(events: list[Event], stages: list[tuple[int, str]]) -> "style.
     every = {part for event in measured for part in event["cosines"]}  # a stage may freeze some
     parts = sorted(every - {"all"}, key=lambda part: int(part.partition("_")[2] or 0))
 
-    def cosines(part: str, pair: str) -> list[float | None]:
-        """None where it was not measured, as a task had stopped."""
-        return [event["cosines"].get(part, {}).get(pair) for event in measured]
+    def cosines(part: str, pair: str) -> np.ndarray:
+        """NaN where it was not measured, as a task had stopped."""
+        return style.numbers(event["cosines"].get(part, {}).get(pair) for event in measured)
 
     def mean(part: str, pair: str) -> float:
-        known = [cosine for cosine in cosines(part, pair) if cosine is not None]
+        known = [cosine for cosine in cosines(part, pair) if math.isfinite(cosine)]
         return float(np.mean(known)) if known else math.nan
 
     titles = ["below 0 the tasks pull apart", "mean over the training, by layer"]
@@ -412,8 +406,7 @@ def draw_conflict(events: list[Event], stages: list[tuple[int, str]]) -> "style.
     figure, (over_time, by_layer) = style.panels(titles, size, in_a_row=2, width_ratios=[3, 2])
     steps, names = [event["step"] for event in measured], style.labels(pairs)
     for place, (pair, name) in enumerate(zip(pairs, names, strict=True)):
-        values = style.numbers(cosines("all", pair))
-        over_time.plot(steps, values, label=name, **style.group_style(place))
+        over_time.plot(steps, cosines("all", pair), label=name, **style.group_style(place))
     over_time.axhline(0, **style.LOOKS["zero"])
     over_time.set_ylabel("cosine of the encoder's gradients")
     style.step_axis(over_time, stages)

@@ -26,7 +26,7 @@ NAME, PANEL_TITLE, TICK = 48, 30, 14
 
 def draw_all(directory: Path, comparison: Sheet) -> list[Path]:
     """Write every figure: the scores of all groups, the grid's heat maps, the learning curves."""
-    figures = {directory / "figure.png": draw_comparison(comparison)}
+    figures = {directory / "figure.png": draw_scores(comparison)}
     maps = heatmap_files(directory, comparison)
     for (title, file), column in zip(maps.items(), comparison["columns"], strict=False):
         figures[file] = draw_heatmaps(heatmaps(comparison, column), title)
@@ -34,13 +34,7 @@ def draw_all(directory: Path, comparison: Sheet) -> list[Path]:
         figures[directory / sheet.CURVES] = draw_curve_bands(drawn)
         gaps = draw_curve_bands(drawn, loss_gaps, "loss above the training loss,")
         figures[directory / sheet.GAPS] = gaps
-    return _saved(figures)
-
-
-def _saved(figures: "Mapping[Path, style.Figure]") -> list[Path]:
-    for file, figure in figures.items():
-        style.save_figure(figure, file)
-    return list(figures)
+    return style.save_figures(figures)
 
 
 def heatmap_files(directory: Path, comparison: Sheet) -> dict[str, Path]:
@@ -85,10 +79,7 @@ Row = Mapping[str, Any]
 
 
 def _dots(
-    axes: "style.Axes",
-    rows: Sequence[Row | None],
-    labels: Mapping[str, str],
-    upright: bool = False,
+    axes: "style.Axes", rows: Sequence[Row | None], labels: Mapping[str, str], upright: bool = False
 ) -> None:
     """Draw rows of dots, the first on top; ``upright``: side by side, with their means joined.
 
@@ -113,44 +104,6 @@ def _dots(
     style.quiet_frame(axes, across=not upright)
 
 
-def draw_comparison(comparison: Sheet) -> "style.Figure":
-    """Draw a panel per task and one for their mean: a line of dots per group, one dot per seed.
-
-    The bar is the 95 % interval of the group's mean; the baseline's mean is a dashed line.
-    """
-    rows, tasks = comparison["rows"], sheet.tasks(comparison)
-    names = [row["name"] for row in rows]
-    at = names.index(comparison["baseline"])
-    scores = list(zip(*(sheet.line(comparison, row["cells"]) for row in rows), strict=True))
-    metrics = [comparison["columns"][task]["metric"] for task in tasks]
-    titles = [*map(style.metric_title, tasks, metrics)]
-    titles += ["mean of the tasks"] * (len(tasks) > 1)
-    size = (2.9, 1.3 + 0.3 * max(len(rows), 3))
-    figure, places = style.panels(titles, size, (2.6, 0), IN_A_ROW, sharey=True)
-    labels = {"seed": "one seed", "interval": "95 % interval of the group's mean"}
-    labels |= {"mean": "mean", "best": "best mean"}
-    for axes, column in zip(places, scores, strict=False):
-        base, several = column[at], sheet.several_seeds(column)
-        if base and base["mean"] is not None:
-            label = "mean of the baseline (bold name)"
-            axes.axvline(base["mean"], **style.LOOKS["level"], label=label)
-        marked = [each and {**each, "best": each["best"] and several} for each in column]
-        _dots(axes, marked, labels)
-        axes.tick_params(axis="y", length=0)
-        axes.locator_params(axis="x", nbins=5)
-    _name_rows(places[0], style.labels(names, width=44))
-    for first in places[::IN_A_ROW]:
-        first.get_yticklabels()[at].set_fontweight("bold")
-    style.legend_below(figure)
-    return figure
-
-
-def _name_rows(axes: "style.Axes", names: Sequence[str]) -> None:
-    """Name the rows of all panels that share the axis, the first on top."""
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-
-
 def draw_paper_table(directory: Path, table: Sheet) -> list[Path]:
     """Write the figures that the table has numbers for; return their paths.
 
@@ -159,19 +112,20 @@ def draw_paper_table(directory: Path, table: Sheet) -> list[Path]:
     figures = {directory / "paper_scores.png": draw_scores(table)}
     if table["statistic"] != "sd" and any(any(_gains(table, row)) for row in table["rows"]):
         figures[directory / "paper_gain.png"] = draw_gains(table)
-    return _saved(figures)
+    return style.save_figures(figures)
 
 
 def draw_scores(table: Sheet) -> "style.Figure":
-    """Draw a panel per column with runs of ours: each row's seeds, mean, spread, printed value.
+    """Draw a panel per column with runs of ours: each row's seeds, mean and interval.
 
-    The axes of all panels span the same number of points, as in MaxPoolBERT's Figure 3, so that
-    distances can be compared between panels. The median replaces the mean if the table shows
-    medians; a table of standard deviations shows these alone. Methods are listed down the side;
-    the points of a ``curve`` are joined from left to right.
+    A comparison has the 95 % interval of the mean, and the baseline's mean as a dashed line. A
+    paper's table has the standard deviation and the printed value; the median replaces the mean if
+    the table shows medians, and a table of standard deviations shows these alone. The axes of all
+    its panels span the same number of points, as in MaxPoolBERT's Figure 3, so that distances can
+    be compared between panels. Rows are listed down the side; the points of a ``curve`` are joined
+    from left to right.
     """
     statistic, curve = table["statistic"], table.get("curve")
-    shown = statistic if statistic in ("sd", "median") else "mean"
     columns: dict[str, list[Any]] = {}
     for name, column in table["columns"].items():
         cells: list[Any] = [row["cells"].get(name) for row in table["rows"]]
@@ -183,32 +137,67 @@ def draw_scores(table: Sheet) -> "style.Figure":
     shared = {"sharex" if curve else "sharey": True}
     edge = (1.2 if curve else 3.0, 0.6)
     figure, places = style.panels(list(columns), size, edge, IN_A_ROW, **shared)
-    labels = {"seed": "one seed", "printed": "paper", "mean": f"ours: {shown}"}
+    labels = {"seed": "one seed", "printed": "paper", "mean": f"ours: {statistic}"}
     labels["interval"] = "ours: ± standard deviation over seeds"
+    if not table["paper"]:
+        labels |= {"mean": "mean", "best": "best mean", "interval": "95 % interval of the mean"}
     for axes, cells in zip(places, columns.values(), strict=False):
-        rows = []
-        for cell in cells:
-            middle, sd = cell and cell.get(shown), cell and cell.get("sd")
-            row = cell and {"mean": middle, "printed": cell.get("printed")}
-            if row and shown != "sd":
-                row["values"] = cell["values"]
-                if middle is not None and sd is not None:
-                    row |= {"low": middle - sd, "high": middle + sd}
-            rows.append(row)
-        _dots(axes, rows, labels, upright=bool(curve))
+        shown = _spreads(cells, statistic) if table["paper"] else _intervals(cells)
+        _dots(axes, shown, labels, upright=bool(curve))
         if curve:
             axes.set_xticks(range(len(names)), names)
             axes.set_xlabel(curve)
     if not curve:
-        _name_rows(places[0], names)
-    limits = [axes.get_ylim() if curve else axes.get_xlim() for axes in places]
-    starts = [0.0 if shown == "sd" else low for low, _ in limits]
-    span = max(high - start for start, (_, high) in zip(starts, limits, strict=True))
-    for axes, (low, high) in zip(places, limits, strict=True):
-        start = 0.0 if shown == "sd" else (low + high - span) / 2
-        (axes.set_ylim if curve else axes.set_xlim)(start, start + span)
+        places[0].set_yticks(range(len(names)), names)  # of all panels, the first on top
+        places[0].set_ylim(len(names) - 0.5, -0.5)
+    if table["paper"]:
+        _span_alike(places, upright=bool(curve), start=0.0 if statistic == "sd" else None)
+    else:
+        _mark_baseline(table, places, list(columns.values()))
     style.legend_below(figure)
     return figure
+
+
+def _spreads(cells: Sequence[Any], statistic: str) -> list[Row | None]:
+    """Return the dots of a paper's column: the standard deviation around what the table shows."""
+    rows: list[Row | None] = []
+    for cell in cells:
+        middle, sd = cell and cell.get(statistic), cell and cell.get("sd")
+        row = cell and {"mean": middle, "printed": cell.get("printed")}
+        if row and statistic != "sd":
+            row["values"] = cell["values"]
+            if middle is not None and sd is not None:
+                row |= {"low": middle - sd, "high": middle + sd}
+        rows.append(row)
+    return rows
+
+
+def _intervals(cells: Sequence[Any]) -> list[Row | None]:
+    """Return the dots of a comparison's column; no mean is the best one if a row has one seed."""
+    several = sheet.several_seeds(cells)
+    return [cell and {**cell, "best": cell["best"] and several} for cell in cells]
+
+
+def _mark_baseline(
+    table: Sheet, places: "Sequence[style.Axes]", columns: Sequence[Sequence[Any]]
+) -> None:
+    """Draw the baseline's mean as a line in each panel, and its name in bold."""
+    at = [row["name"] for row in table["rows"]].index(table["baseline"])
+    for axes, cells in zip(places, columns, strict=False):
+        if cells[at] and cells[at]["mean"] is not None:
+            label = "mean of the baseline (bold name)"
+            axes.axvline(cells[at]["mean"], **style.LOOKS["level"], label=label)
+    for first in places[::IN_A_ROW]:
+        first.get_yticklabels()[at].set_fontweight("bold")
+
+
+def _span_alike(places: "Sequence[style.Axes]", *, upright: bool, start: float | None) -> None:
+    """Let the scores of all panels span as many points; they begin at ``start`` if it is given."""
+    limits = [axes.get_ylim() if upright else axes.get_xlim() for axes in places]
+    span = max(high - (low if start is None else start) for low, high in limits)
+    for axes, (low, high) in zip(places, limits, strict=True):
+        begin = (low + high - span) / 2 if start is None else start
+        (axes.set_ylim if upright else axes.set_xlim)(begin, begin + span)
 
 
 def _names(titles: Sequence[str]) -> list[str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from multitask.config import Strict, explain
+from multitask.config import Strict, parsed
 from multitask.config.registry import task_type
 from multitask.config.yaml_merge import load_extended
 from multitask.reporting.figures import style
@@ -245,10 +245,8 @@ def _map(
     figure, (axes,) = style.panels([""], size)
     columns = ["embeddings", *(f"layer {number}" for number in range(1, states))]
     texts = [[f"{100 * cell:.1f}" if np.isfinite(cell) else "" for cell in line] for line in shown]
-    low, high = (
-        np.nanmin(shown),
-        np.nanmax(shown),
-    )  # from 0, small differences would have one colour
+    low, high = np.nanmin(shown), np.nanmax(shown)
+    # from 0, small differences would have one colour
     shades = {"vmin": low if low < high else 0, "vmax": high}
     mesh = style.cell_map(axes, shown, labels, columns, texts=texts, size=style.TINY, **shades)
     for above, start in enumerate(starts):
@@ -421,11 +419,7 @@ def load_groups(path: str | PathLike[str]) -> dict[str, list[str]]:
 
     Raises UserError: one line with file, line and key path.
     """
-    tree = load_extended(Path(path))
-    try:
-        return TaskGroups.model_validate(tree.value).groups
-    except ValidationError as error:
-        raise explain(error, tree, TaskGroups) from error
+    return parsed(load_extended(Path(path)), TaskGroups).groups
 
 
 def in_groups(

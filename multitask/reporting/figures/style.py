@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitask.store.files import read_json, replacing, write_text
+from multitask.store.files import replacing, write_text
 from multitask.utils.errors import UserError, warn
 
 if TYPE_CHECKING:
@@ -147,6 +147,13 @@ def save_figure(figure: "Figure", file: Path | BytesIO) -> None:
         figure.savefig(opened, dpi=DPI, bbox_inches="tight")  # long labels are not cut
 
 
+def save_figures(figures: "Mapping[Path, Figure]") -> list[Path]:
+    """Write each figure to its file, and return the files."""
+    for file, figure in figures.items():
+        save_figure(figure, file)
+    return list(figures)
+
+
 def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", numbers: str) -> None:
     """Write figures as PNG and SVG and their numbers as JSON, and print each file's name.
 
@@ -168,19 +175,13 @@ def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", nu
         for part, figure in pictures.items()
         for ending in ("png", "svg")
     }
-    try:
-        saved = read_json(file)
-        ours = "task" in (saved[0] if isinstance(saved, list) else saved)
-    except (OSError, ValueError, TypeError, IndexError, UserError):
-        ours = False
+    ours = file.is_file() and b'"task": ' in file.read_bytes()
     for other in () if ours else (file, *files):
-        if other.exists() and not other.is_symlink():
+        if other.exists():
             raise UserError(f"{other} was not written by this command: choose another --output")
     output.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, numbers)  # first: it says that the pictures are of this command
-    for picture, figure in files.items():
-        save_figure(figure, picture)
-    for written in (*files, file):
+    for written in (*save_figures(files), file):
         print(f"written: {written}")
 
 

@@ -7,10 +7,8 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, ClassVar
 
-from multitask.store.files import ENDING, SCRATCH
 from multitask.sweep.engines.base import Job, Settings, cores
 from multitask.sweep.engines.local import starter
 from multitask.utils.errors import UserError, reason_of, warn
@@ -100,7 +98,9 @@ class Ray:
         except self._errors.TaskCancelledError:
             return -signal.SIGTERM
         except self._errors.RayTaskError as error:
-            raise UserError(f"--engine ray: a node cannot start a run: {error.cause}") from error
+            advice = "does each node see this directory, and --output DIR?"
+            message = f"--engine ray: a node cannot start a run: {error.cause}: {advice}"
+            raise UserError(message) from error
         except self._errors.RayError:
             return -signal.SIGKILL
         return code
@@ -155,49 +155,24 @@ class Ray:
     def _prepare(self, settings: Settings) -> tuple[Any, str]:
         """Return the task for all commands and their number of threads.
 
-        Raises UserError if no node is large enough, or a node does not see the sweep's directory.
+        Raises UserError if no node is large enough.
         """
         share = 1 if settings.address else max(1, cores() // settings.slots)
         cpus = settings.cpus or share
-        nodes = self._nodes()
-        most = max((node["Resources"].get("GPU", 0) for node in nodes), default=0)
+        has = [(n["Resources"].get("CPU", 0), n["Resources"].get("GPU", 0)) for n in self._nodes()]
+        largest, most = map(max, zip(*(has or [(0, 0)]), strict=True))
         gpus = min(1, most) if settings.gpus is None else settings.gpus
-        fitting = [
-            node
-            for node in nodes
-            if node["Resources"].get("CPU", 0) >= cpus and node["Resources"].get("GPU", 0) >= gpus
-        ]
-        if not fitting:
-            largest = max((node["Resources"].get("CPU", 0) for node in nodes), default=0)
+        if not any(cpu >= cpus and gpu >= gpus for cpu, gpu in has):
             raise UserError(
                 f"--engine ray: no node has {cpus} CPU cores and {gpus:g} GPUs for a run: give "
                 f"fewer with --cpus-per-run (at most {largest:g}) and --gpus-per-run (at most "
                 f"{most:g})"
             )
-        self._check_directory(settings.directory, fitting)
         # no retry: Ray's would start while the command of a lost worker still saves its state.
         # One call: if a command is left behind, it gets SIGTERM when the worker ends
         options = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": 0, "max_calls": 1}
         chosen = None if settings.cpus else os.environ.get(THREADS)
         return self._ray.remote(**options)(waiter(POLL)), chosen or str(cpus)
-
-    def _check_directory(self, directory: Path, nodes: Sequence[Mapping[str, Any]]) -> None:
-        """Raise UserError if a node does not see the directory."""
-        pinned = optional("ray.util.scheduling_strategies", "", "").NodeAffinitySchedulingStrategy
-        with NamedTemporaryFile(dir=directory, prefix=SCRATCH, suffix=ENDING) as token:
-            look = self._ray.remote(num_cpus=0, max_retries=0)(looker())
-            seen = {
-                node["NodeManagerHostname"]: look.options(
-                    scheduling_strategy=pinned(node["NodeID"], soft=False)
-                ).remote(str(Path(token.name).absolute()))
-                for node in nodes
-            }
-            for host, answer in seen.items():
-                if not self._ray.get(answer, timeout=CONNECT):
-                    raise UserError(
-                        f"--engine ray: node {host} does not see {directory.absolute()}: give an "
-                        "--output DIR that all nodes share"
-                    )
 
 
 def _size(log: Path) -> int:
@@ -222,12 +197,3 @@ def waiter(poll: float) -> Callable[..., int]:
         return process.wait()
 
     return wait
-
-
-def looker() -> Callable[[str], bool]:
-    """Return a task that returns True if its node sees a file."""
-
-    def look(file: str) -> bool:
-        return Path(file).exists()
-
-    return look

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from multitask.store.files import read_json, write_json
 from multitask.sweep.engines.base import Job, Settings
@@ -189,16 +190,7 @@ def sbatch(command: Sequence[str], file: Path) -> None:
         with suppress(OSError):  # a file system without locks
             # `sbatch` inherits the lock, and releases it by its end: see `tasks_of`
             fcntl.flock(opened, fcntl.LOCK_EX)
-        result = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=opened,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=variables(),
-            start_new_session=True,
-        )
+        result = ask(*command, stdout=opened)
     output = file.read_text(encoding="utf-8", errors="replace")
     said = one_line(f"{output} {result.stderr.replace('sbatch: error: ', '')}")
     if result.returncode:
@@ -251,12 +243,13 @@ def variables() -> dict[str, str]:
     }
 
 
-def ask(*command: str) -> subprocess.CompletedProcess[str]:
+def ask(*command: str, stdout: Any = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
     """Run a command of SLURM. A Ctrl-C does not reach it."""
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         errors="replace",
         env=variables(),

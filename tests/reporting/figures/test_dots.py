@@ -8,7 +8,6 @@ import pytest
 from multitask.config.yaml_merge import load_extended
 from multitask.reporting.figures import dots, style
 from multitask.reporting.figures.dots import (
-    draw_comparison,
     draw_gains,
     draw_history,
     draw_importance,
@@ -31,14 +30,17 @@ def entry(mean, **changes):
 def made(groups, tasks=("sst", "sts")):
     """A comparison of so many groups, the first being the baseline."""
     return {
+        "paper": None,
+        "statistic": "mean",
         "baseline": "group 0",
         "columns": {
-            **{task: {"title": task, "task": task, "metric": "macro_f1"} for task in tasks},
+            **{task: {"title": f"{task} macro_f1", "task": task} for task in tasks},
             MEAN: {"title": "mean"},
         },
         "rows": [
             {
                 "name": f"group {i}",
+                "title": f"group {i}",
                 "cells": {task: entry(0.5 + i / 100) for task in (*tasks, MEAN)},
             }
             for i in range(groups)
@@ -53,16 +55,16 @@ def panels(figure):
 def test_each_panel_shows_seeds_means_intervals_and_the_baseline():
     comparison = made(3)
     comparison["rows"][2]["cells"]["sts"]["best"] = True
-    drawn = panels(draw_comparison(comparison))
-    assert list(drawn) == ["sst: macro f1", "sts: macro f1", "mean of the tasks"]
-    axes = drawn["sts: macro f1"]
+    drawn = panels(draw_scores(comparison))
+    assert list(drawn) == ["sst macro_f1", "sts macro_f1", "mean"]
+    axes = drawn["sts macro_f1"]
     lines = {}
     for line in axes.lines:
         lines.setdefault(line.get_label(), []).append(np.array(line.get_xdata()).ravel().tolist())
     assert lines["one seed"] == [pytest.approx([0.49, 0.51, 0.5, 0.52, 0.51, 0.53])]
     assert lines["mean"] == [[0.5, 0.51]] and lines["best mean"] == [[0.52]]
     assert lines["mean of the baseline (bold name)"] == [[0.5, 0.5]]
-    bars = lines["95 % interval of the group's mean"]
+    bars = lines["95 % interval of the mean"]
     assert bars == [pytest.approx([m - 0.03, m + 0.02]) for m in (0.5, 0.51, 0.52)]
     assert axes.yaxis_inverted()  # the first group on top
 
@@ -73,10 +75,9 @@ def test_missing_and_undefined_scores_are_gaps():
     del comparison["rows"][1]["cells"][MEAN]
     undefined = {"mean": None, "low": None, "high": None, "values": [None, 0.4]}
     comparison["rows"][0]["cells"]["sst"] |= undefined
-    figure = draw_comparison(comparison)
-    shown = {
-        line.get_label(): list(line.get_ydata()) for line in panels(figure)["sst: macro f1"].lines
-    }
+    figure = draw_scores(comparison)
+    axes = panels(figure)["sst macro_f1"]
+    shown = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
     assert shown["one seed"] == [0, 2, 2] and shown["mean"] == [2]
     assert "mean of the baseline (bold name)" not in shown
 
@@ -84,12 +85,12 @@ def test_missing_and_undefined_scores_are_gaps():
 @pytest.mark.parametrize(("groups", "tasks"), [(1, 1), (2, 3), (27, 3), (5, 9)])
 def test_any_number_of_groups_and_tasks_fits(groups, tasks, tmp_path):
     comparison = made(groups, [f"task_{i}" for i in range(tasks)])
-    comparison["rows"][0]["name"] = comparison["baseline"] = "a name with $ signs $ " * 4
-    figure = draw_comparison(comparison)
-    assert len(panels(figure)) == (tasks + 1 if tasks > 1 else 1)
+    comparison["rows"][0]["title"] = "a name with $ signs $ " * 6
+    figure = draw_scores(comparison)
+    assert len(panels(figure)) == tasks + 1
     figure.savefig(tmp_path / "figure.png", dpi=40)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert len(names) == groups and len(names[0]) < 60
+    assert len(names) == groups and max(map(len, names[0].splitlines())) < 60
 
 
 SIZES = {"cola": 8551, "mrpc": 3668, "sst2": 67349, "rte": 2490, "wnli": 635}
@@ -128,7 +129,8 @@ def table(file: Path | str) -> dict:
     for row in rows:
         row["baseline"] = None if row["name"] == baseline else baseline
     return {
-        "title": layout.title, "statistic": layout.statistic, "curve": layout.curve,
+        "title": layout.title, "paper": {"source": "made up"}, "statistic": layout.statistic,
+        "curve": layout.curve,
         "baseline": baseline, "rows": rows,
         "columns": {column.title: column.model_dump() for column in layout.columns},
     }  # fmt: skip

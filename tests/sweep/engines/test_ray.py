@@ -56,27 +56,6 @@ def test_a_cluster_that_is_not_there_is_one_line(grid):
     assert "--address 127.0.0.1:9: " in refused(grid, "--address", "127.0.0.1:9")
 
 
-ELSEWHERE = """
-from pathlib import Path
-from multitask.sweep.engines import ray
-from multitask.sweep.engines.base import Settings
-from multitask.utils.errors import UserError
-ray.looker = lambda: lambda file: not file.startswith("/")  # no node sees an absolute path
-try:
-    ray.Ray(Settings(Path.cwd()))
-except UserError as error:
-    print(error)
-"""
-
-
-@with_marks
-def test_a_node_that_does_not_see_the_directory_is_an_error_at_the_start(grid):
-    command = [sys.executable, "-c", ELSEWHERE]
-    said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert f"does not see {Path.cwd()}: give an --output DIR that all nodes share" in said
-    assert [path.name for path in Path.cwd().iterdir()] == ["g.yaml"]
-
-
 @with_marks
 def test_a_new_ray_starts_although_there_is_a_cluster(grid, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
@@ -113,10 +92,12 @@ class Node:
     class Lost(Exception):
         pass
 
+    class Failed(Lost):
+        cause = FileNotFoundError("no such directory: /scratch/cells")
+
     def __init__(self, problem: Exception | None = None) -> None:
         self.problem, self.alive, self.starts, self.tasks = problem, True, 0, []
-        self.RayError = self.Lost
-        self.RayTaskError = self.TaskCancelledError = KeyError
+        self.RayError, self.RayTaskError, self.TaskCancelledError = self.Lost, self.Failed, KeyError
 
     def init(self, *_, **__):
         if self.problem:
@@ -149,7 +130,6 @@ def node(monkeypatch) -> Node:
     """A stand-in for the library, which need not be installed."""
     made = Node()
     monkeypatch.setattr("multitask.sweep.engines.ray.optional", lambda *_: made)
-    monkeypatch.setattr(Ray, "_check_directory", lambda *_: None)
     monkeypatch.setattr(os, "environ", dict(os.environ))
     return made
 
@@ -158,6 +138,14 @@ def test_a_ray_that_does_not_come_up_is_one_line(node, tmp_path):
     node.problem = Exception("The current node timed out during startup.")  # Ray's own kind
     with pytest.raises(UserError, match="--engine ray: The current node timed out"):
         Ray(Settings(tmp_path))
+
+
+def test_a_node_that_does_not_see_the_directory_is_one_line(node, tmp_path):
+    engine = Ray(Settings(tmp_path))
+    engine.submit([job_of(tmp_path, "a")])
+    node.tasks[0] = Node.Failed()
+    with pytest.raises(UserError, match=r"cannot start a run: .*/scratch/cells: does each node"):
+        engine.ended()
 
 
 def test_a_job_without_a_node_waits_and_is_no_start(node, tmp_path, monkeypatch, capsys):
