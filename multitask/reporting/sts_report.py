@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
+from pydantic import Field
 
 from multitask.reporting.table_formats import Table, number
 from multitask.store.saved import Saved, Score, read_saved
@@ -72,8 +73,17 @@ class SuiteLayers(TypedDict):
     subsets: dict[str, LayerScores]
 
 
+class SavedCurves(Saved):
+    """The scores that ``layers.png`` draws of a suite, as read from a file."""
+
+    cls: list[Score]
+    mean: list[Score]
+    max: list[Score]
+    first_last: Score = Field(alias="first-last mean")
+
+
 class SavedSuite(Saved):
-    all: LayerScores
+    all: SavedCurves
     subsets: dict[str, object]
 
 
@@ -110,7 +120,7 @@ def read_layers(files: Sequence[Path], suites: Suites) -> dict[str, Any]:
                 theirs, ours = map(", ".join, (saved.suites[name].subsets, suites[name]))
                 message = f"--with: {file}: its {name} is of {theirs}, not of {ours}"
                 raise UserError(f"{message}: score both encoders with the same --data and --stsb")
-        layers[saved.of] = saved.model_dump()["suites"]
+        layers[saved.of] = saved.model_dump(by_alias=True)["suites"]
     return layers
 
 
