@@ -159,6 +159,8 @@ INDEX = ["RUN", "--texts", "TMP/good.txt", "--out", "TMP/i"]
         ("export", ["RUN", "TMP/x", "--format", "onnx", "--encoder-only"], "--encoder-only "),
         ("export", ["RUN", "TMP/x", "--format", "onnx"], "--task: one of sst, "),
         ("export", ["RUN", "TMP", "--format", "onnx", "--task", "sst"], "TMP: "),
+        ("export", ["RUN", "TMP/x", "--format", "onnx", "--task", "stt"], "no task 'stt'"),
+        ("export", ["RUN", "TMP/x", "--format", "transformers", "--int8"], "--int8 "),
     ],
 )
 def test_bad_arguments_are_one_line(

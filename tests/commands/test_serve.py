@@ -43,24 +43,6 @@ def test_no_run_no_weights_and_no_index_are_one_line(tiny_run, tmp_path, capsys)
     )
 
 
-def test_a_port_in_use_is_one_line(tiny_run, capsys):
-    pytest.importorskip("flask", reason="flask is not installed (dev requirement)")
-    from multitask.inference.serve.server import listen
-
-    with listen(0) as listening:
-        port = listening.getsockname()[1]
-        message = complaint(capsys, "serve", tiny_run, "--port", port)
-    assert message == f"--port {port}: address already in use: choose another one"
-    assert complaint(capsys, "serve", tiny_run, "--port", 70000).startswith(
-        "--port 70000: expected 0"
-    )
-
-
-def test_without_flask_one_line_names_the_install(tiny_run, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "flask", None)
-    assert complaint(capsys, "serve", tiny_run).startswith("the page needs Flask: pip install ")
-
-
 @pytest.fixture(scope="module")
 def index(tiny_run, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("index")

@@ -71,12 +71,24 @@ COURSE = [
     ("tasks.sst.pooling={name: mha, heads: 5}", "sst.pooling.*5 heads, width 32"),
     ("tasks.sst.pooling={name: hire, layers: [3]}", "sst.pooling.*layers .*numbers"),
     ("tasks.sst.pooling={name: hire, gru_layers: 1}", "sst.pooling.*no option 'gru_layers'"),
+    ("tasks.sst.pooling={name: mean, layers: 2}", "sst.pooling.*no option 'layers'"),
+    ("tasks.qqp.eval_pooling=hire", "qqp.eval_pooling: .*parameters"),
+    ("tasks.qqp.eval_pooling=concat", "qqp.eval_pooling: .*64 .*32"),
+    # heads and projections
+    ("tasks.sst.head={name: classification, class_weights: [1]}", "sst.head.*5 numbers"),
+    ("tasks.sst.projection={name: tanh, output_dim: 0}", "sst.projection.*at least 1"),
+    (["tasks.sst.projection={name: linear, output_dim: 7}", "tasks.sst.head.linear=3"],
+     "sst.head.*no option 'linear'"),
     # the quantised encoder, and one from scratch
     ("encoder.bitlinear={layers: inner}", "encoder.bitlinear.layers: none"),
     ("encoder.bitlinear={gradual: 1.5}", "encoder.bitlinear.gradual"),
     (["encoder.bitlinear={}", "encoder.implementation=transformers"], "encoder.bitlinear: .*own"),
     (["encoder.from_scratch=true", "encoder.implementation=transformers"],
      "encoder.from_scratch: .*own"),
+    (["encoder.reinit_layers=1", "encoder.implementation=transformers"],
+     "encoder.reinit_layers: .*own"),
+    (["encoder.kernels=compiled", "encoder.implementation=transformers"],
+     "encoder.kernels: .*own"),
     (["encoder.from_scratch=true", "init_from=runs/x"], "encoder.from_scratch: `init_from`"),
 ]  # fmt: skip
 MASKED = [

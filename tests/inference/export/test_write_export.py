@@ -76,19 +76,6 @@ def test_nothing_that_is_there_is_touched(run_dir, tmp_path, capsys):
     assert "something is there already" in complaint(capsys, *given)
 
 
-@pytest.mark.parametrize(
-    "arguments, words",
-    [
-        (("--format", "onnx"), "name the task by --task: one of sst, qqp, sts"),
-        (("--format", "onnx", "--task", "stt"), "no task 'stt' (did you mean"),
-        (("--format", "onnx", "--encoder-only"), "--encoder-only is for --format transformers"),
-        (("--format", "transformers", "--int8"), "--int8 is for --format onnx, not transformers"),
-    ],
-)
-def test_wrong_options_are_one_line(arguments, words, run_dir, tmp_path, capsys):
-    assert words in complaint(capsys, run_dir, tmp_path / "model", *arguments)
-
-
 @pytest.mark.parametrize("form", ["onnx", "sentence-transformers"])
 def test_a_missing_package_is_named_with_its_install(form, run_dir, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx" if form == "onnx" else "sentence_transformers", None)
