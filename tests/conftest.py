@@ -108,10 +108,7 @@ def save_tiny_encoder(
         "albert": (transformers.AlbertConfig, {**common, **sizes, "embedding_size": 16}),
         "mpnet": (transformers.MPNetConfig, {**common, **sizes}),
         "deberta-v2": (transformers.DebertaV2Config, {**common, **sizes, **deberta}),
-        "modernbert": (
-            transformers.ModernBertConfig,
-            {**common, **sizes, **special_ids, **local},
-        ),
+        "modernbert": (transformers.ModernBertConfig, {**common, **sizes, **special_ids, **local}),
         "nomic_bert": (transformers.NomicBertConfig, {**common, **sizes}),
         "gte": (transformers.GteConfig, one_type),
         "eurobert": (transformers.EuroBertConfig, {**common, **sizes, **special_ids}),

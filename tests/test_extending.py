@@ -162,8 +162,7 @@ def test_a_number_per_text_and_two_tasks_over_one_file(own_data, project, tiny_e
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("task", "rows", "epochs", "floor"),
-    [("entities", tagged, 4, 0.9), ("answers", asked, 16, 0.5)],
+    ("task", "rows", "epochs", "floor"), [("entities", tagged, 4, 0.9), ("answers", asked, 16, 0.5)]
 )
 def test_worked_example_of_words_learns(task, rows, epochs, floor, project, tiny_encoder, tmp_path):
     for seed, (split, size) in enumerate((("train", 320), ("dev", 40))):

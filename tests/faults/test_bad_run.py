@@ -38,11 +38,7 @@ def run_copy(tiny_run, tmp_path) -> Path:
     [
         ("encoder/tokenizer.json", None, "cannot rebuild the encoder: ValueError: "),
         ("encoder/tokenizer.json", "{}", "cannot rebuild the encoder: KeyError: "),
-        (
-            "encoder/config.json",
-            '{"num_attention_heads": "x"}',
-            "encoder/config.json: cannot be read: ",
-        ),
+        ("encoder/config.json", '{"num_attention_heads": "x"}', "encoder/config.json: "),
         ("best.json", '{"foo": 2}', "best.json: damaged: "),
     ],
 )
@@ -58,7 +54,7 @@ def test_a_damaged_run_is_not_scored(file, text, message, run_copy, capsys):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("report.json", '{"tasks": {}}', "report.json: damaged: it has no seed"),
+        ("report.json", '{"tasks": {}}', "report.json: damaged: "),
         ("report.json", '{"seed": 1, "selection_split": "dev", "tasks": {"sst": 3}}',
          "damaged: tasks.sst: expected an object"),
         ("metrics.jsonl", "[]\n", "metrics.jsonl: damaged: restore it"),

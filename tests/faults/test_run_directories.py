@@ -212,10 +212,7 @@ LOG = "multitask.store.run_directory:RunDirectory"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("place", "when"),
-    [(f"{LOG}.seal", "before"), (f"{LOG}.seal", "after")],
-)
+@pytest.mark.parametrize(("place", "when"), [(f"{LOG}.seal", "before"), (f"{LOG}.seal", "after")])
 def test_a_kill_between_a_file_and_its_checksum_is_no_damage(
     place, when, command, tmp_path, capsys
 ):

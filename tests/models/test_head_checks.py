@@ -15,12 +15,7 @@ from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.support.messages import complaint
 from tests.support.run_files import report_of
-from tests.support.token_run import (
-    tagged,
-    token_config,
-    write_lines,
-    write_token_files,
-)
+from tests.support.token_run import tagged, token_config, write_lines, write_token_files
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +55,8 @@ POOLED = (
         ([MORE], "it cannot share rows"),
         ([POOLED], "more.share_pooling: head"),
         (["tasks.ner.metric=exact_match"], "ner.metric: head"),
-        (["tasks.ner.data.label_range=[0, 5]"], "ner.data.label_range: the head predicts"),
-        (["tasks.qa.data.labels=[a, b]"], "qa.data.labels: the head predicts"),
+        (["tasks.ner.data.label_range=[0, 5]"], "ner.data.label_range: "),
+        (["tasks.qa.data.labels=[a, b]"], "qa.data.labels: "),
         (["tasks.ner.data.labels=[O, NOUN]"], "ner.data.labels: 'NOUN' is no tag of IOB2"),
         (["tasks.ner.data.tag_scheme=IOBES2"], "ner.data.tag_scheme: should be 'IOB2', "),
         (["tasks.qa.head={name: span, max_answer_tokens: 0}"], "qa.head.max_answer_tokens: head"),

@@ -45,11 +45,7 @@ def run_dir(command, tmp_path_factory):
 @pytest.mark.slow
 def test_two_stages_of_one_config_and_the_loss_falls(overrides, tmp_path):
     directory = tmp_path / "run"
-    learn = [
-        stages(epochs=40, lr=3e-3),
-        "tasks.mlm.head_lr=3e-3",
-        "training.epochs=1",
-    ]
+    learn = [stages(epochs=40, lr=3e-3), "tasks.mlm.head_lr=3e-3", "training.epochs=1"]
     assert run_multitask.main([CONFIG, *overrides, *FAST, *learn, f"output_dir={directory}"]) == 0
     log = events(directory)
     (begin,) = [event for event in log if event["event"] == "stage"]

@@ -78,12 +78,7 @@ def uninterrupted(overrides: list[str], tmp_path_factory: pytest.TempPathFactory
     ],
 )
 def test_killed_run_resumes_to_the_same_numbers(
-    place: str,
-    when: str,
-    nth: int,
-    overrides: list[str],
-    uninterrupted: Path,
-    tmp_path: Path,
+    place: str, when: str, nth: int, overrides: list[str], uninterrupted: Path, tmp_path: Path
 ) -> None:
     run_dir = tmp_path / "run"
     kill_inside(place, when, nth, command(overrides, run_dir))

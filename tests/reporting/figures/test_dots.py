@@ -37,10 +37,7 @@ def made(groups, tasks=("sst", "sts")):
             MEAN: {"title": "mean"},
         },
         "rows": [
-            {
-                "name": f"group {i}",
-                "cells": {task: entry(0.5 + i / 100) for task in (*tasks, MEAN)},
-            }
+            {"name": f"group {i}", "cells": {task: entry(0.5 + i / 100) for task in (*tasks, MEAN)}}
             for i in range(groups)
         ],
     }
