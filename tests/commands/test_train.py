@@ -1,7 +1,6 @@
 """`train`: what a run directory holds, and which directories it leaves alone."""
 
 import csv
-import json
 import time
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def test_run_directory_holds_what_is_documented(course_run):
         "encoder",
         "weights",
     }
-    report = json.loads((course_run / "report.json").read_text())
+    report = report_of(course_run)
     values = [report["tasks"][t]["dev"][report["tasks"][t]["metric"]] for t in report["tasks"]]
     r = values[2]
     assert report["overall"]["mean"] == pytest.approx(np.mean(values))

@@ -14,6 +14,7 @@ from multitask.reporting.run_report import write_reports
 from multitask.store.run_directory import RunDirectory
 from multitask.utils.errors import UserError
 from tests.support.messages import complaint
+from tests.support.run_files import report_of
 
 
 @pytest.mark.parametrize("command", ["evaluate", "predict"])
@@ -85,7 +86,7 @@ def test_damaged_predictions_are_one_line_wherever_they_are_read(text, run_copy,
     [(["seed"], -1), (["seed"], "x"), (["tasks", "sst", "dev"], None), (["tasks", "sst"], {})],
 )
 def test_a_value_that_no_report_has(path, value, run_copy, capsys):
-    report = json.loads((run_copy / "report.json").read_text())
+    report = report_of(run_copy)
     *parents, key = path
     place = report
     for parent in parents:

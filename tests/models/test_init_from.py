@@ -7,19 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-import run_multitask
 from multitask.config import load_config
 from multitask.models.weights import read_tensors
 from multitask.store.run_directory import RunDirectory
 from multitask.training.setup import set_up
 from tests.conftest import ROOT, save_tiny_encoder
+from tests.support.commands import main
 from tests.support.glue_files import write_glue
+from tests.support.run_files import report_of
 
 GLUE = ROOT / "configs" / "glue"
-
-
-def main(*arguments: object) -> int:
-    return run_multitask.main([str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +98,7 @@ def test_the_report_names_the_run(mnli_run, tiny_encoder, glue_files, tmp_path, 
     monkeypatch.chdir(mnli_run.parent)
     overrides = [*small(tiny_encoder, glue_files, "rte"), f"output_dir={tmp_path / 'rte'}"]
     assert main(GLUE / "rte.yaml", *overrides, "init_from=mnli", "training.epochs=2") == 0
-    report = json.loads((tmp_path / "rte" / "report.json").read_text())
+    report = report_of(tmp_path / "rte")
     start = report["init_from"]
     assert start["run"] == str(mnli_run) and start["task"] == "mnli"
     assert (start["take"], start["seed"]) == ("encoder", 11711)

@@ -23,6 +23,7 @@ from multitask.training.step import train_step
 from multitask.training.trainer import Trainer
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
+from tests.support.run_files import report_of
 from tests.support.small_models import CONTEXT, TASKS, D, batch, every_task, scores_of
 
 PRESET = ROOT / "configs" / "cs224n.yaml"
@@ -306,7 +307,7 @@ def test_prediction_takes_the_tasks_own_adapter(tiny_overrides, tmp_path):
             result[task] = measure(run.score(task, rows), rows, reader)["loss"]
         return result
 
-    report = json.loads((run_dir / "report.json").read_text())
+    report = report_of(run_dir)
     reported = {task: entry["dev"]["loss"] for task, entry in report["tasks"].items()}
     before = said()
     assert dev_losses() == pytest.approx(reported)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-import run_multitask
 from multitask import load
 from multitask.config import load_config
 from multitask.config.config import seen_corpora
@@ -17,13 +16,11 @@ from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.models.pretrained import load_head_weights, load_pretrained
 from multitask.store.saved import SplitFacts
 from tests.conftest import ROOT
+from tests.support.commands import main
+from tests.support.run_files import report_of
 
 PRESET = ROOT / "configs" / "cs224n.yaml"
 SST = ["tasks.qqp=null", "tasks.sts=null", "training.frozen_baseline=false"]
-
-
-def main(*arguments: object) -> int:
-    return run_multitask.main([str(argument) for argument in arguments])
 
 
 def losses(run_dir) -> list[float]:
@@ -98,7 +95,7 @@ def test_a_loaded_run_is_quantised_and_scores_as_it_was_scored(trained):
     run = load(trained)
     assert len(bit_layers(run.encoder("sst")[0])) == 8
     scores = run.score_split("sst", run.load_split("sst", "dev"))
-    report = json.loads((trained / "report.json").read_text())
+    report = report_of(trained)
     golds = run.load_split("sst", "dev").rows.gold
     assert (scores.predictions == golds).mean() == report["tasks"]["sst"]["dev"]["accuracy"]
 

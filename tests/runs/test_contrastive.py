@@ -137,7 +137,7 @@ def test_a_run_learns_reports_and_exports(contrastive_config, input, pooling, tm
     steps = [e["loss"] for e in events(directory) if e["event"] == "step"]
     assert np.mean(steps[-4:]) < 0.7 * np.mean(steps[:4])
     assert {e["task"] for e in events(directory) if e["event"] == "step"} == {"views"}
-    evaluations = [e for e in events(directory) if e["event"] == "eval"]
+    evaluations = events(directory, "eval")
     report = report_of(directory)
     views, sts = report["tasks"]["views"], report["tasks"]["sts"]
     assert views["label_type"] == "views" and views["metric"] == "probability"

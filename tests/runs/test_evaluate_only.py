@@ -20,7 +20,7 @@ from multitask.reporting.sheet import MEAN
 from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
-from tests.support.run_files import events
+from tests.support.run_files import events, report_of
 from tests.support.sts_files import write_suites
 
 CONFIG = """\
@@ -74,7 +74,7 @@ def test_a_suite_is_followed_and_changes_nothing_else(config, tiny_encoder, cour
     assert len(result) == 2 and {"spearman", "alignment", "uniformity", "mean_cosine"} <= set(
         result[0]
     )
-    report = json.loads((run / "report.json").read_text())
+    report = report_of(run)
     entry = report["tasks"]["suite"]
     assert entry["evaluate_only"] and entry["turns"] == {"trained": 0, "skipped": 0}
     assert entry["dev"]["rows"] == 42  # both files of the year
@@ -92,7 +92,7 @@ def test_a_suite_is_followed_and_changes_nothing_else(config, tiny_encoder, cour
     run.rename(run.with_name("with"))
     assert train(alone, tiny_encoder, course_files, *more) == 0
     assert [line["loss"] for line in events(run, "step")] == [line["loss"] for line in steps]
-    other = json.loads((run / "report.json").read_text())
+    other = report_of(run)
     for task in ("sst", "qqp", "sts"):
         assert other["tasks"][task]["dev"] == report["tasks"][task]["dev"]
     capsys.readouterr()
@@ -126,9 +126,9 @@ def test_its_space_is_that_of_its_vectors_and_the_run_can_be_loaded(
 @pytest.mark.slow
 def test_resuming_goes_on_with_it(config, tiny_encoder, course_files):
     assert train(config, tiny_encoder, course_files) == 0
-    before = json.loads((config.parent / "run" / "report.json").read_text())["tasks"]
+    before = report_of(config.parent / "run")["tasks"]
     assert train(config, tiny_encoder, course_files, "--resume") == 0
-    after = json.loads((config.parent / "run" / "report.json").read_text())["tasks"]
+    after = report_of(config.parent / "run")["tasks"]
     assert after["suite"]["dev"] == before["suite"]["dev"]
 
 
@@ -161,7 +161,7 @@ def test_pairs_that_any_task_trains_on_are_counted(
     # and its report has the scores without them too
     more = ["training.max_steps=1", "training.select=per_task"]
     assert train(config, tiny_encoder, course_files, *more) == 0
-    report = json.loads((config.parent / "run" / "report.json").read_text())
+    report = report_of(config.parent / "run")
     entry = report["tasks"]["suite"]
     lines = (config.parent / "run" / "predictions" / "suite.dev.jsonl").read_text().splitlines()
     shown = [json.loads(line) for line in lines]
@@ -188,7 +188,7 @@ def test_a_head_without_weights_scores_another_tasks_vectors(config, tiny_encode
     more = ["training.select=suite", "training.max_steps=4"]
     assert train(config, tiny_encoder, course_files, *more) == 0
     run = config.parent / "run"
-    report = json.loads((run / "report.json").read_text())["tasks"]
+    report = report_of(run)["tasks"]
     assert {entry["selected_step"] for entry in report.values()} == {
         json.loads((run / "best.json").read_text())["suite"]
     }

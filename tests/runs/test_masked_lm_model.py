@@ -270,7 +270,7 @@ def test_our_encoder_and_transformers_train_the_same_steps(overrides, tmp_path):
         (tmp_path / implementation).mkdir()
         trainer = Trainer(made, tmp_path / implementation, lambda line: None)
         trainer.run()
-        steps = [e for e in events(tmp_path / implementation) if e["event"] == "step"]
+        steps = events(tmp_path / implementation, "step")
         losses.append([step["loss"] for step in steps])
     assert len(losses[0]) == 4
     np.testing.assert_allclose(*losses, rtol=1e-5)

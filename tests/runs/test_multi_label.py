@@ -16,6 +16,7 @@ from multitask.training.report_json import dev_results
 from multitask.utils.errors import UserError
 from tests.support.messages import complaint
 from tests.support.multi_label_run import labelled
+from tests.support.run_files import report_of
 from tests.support.token_run import write_lines
 
 CLASSES = ["animal", "place", "size"]
@@ -100,7 +101,7 @@ def test_smart_has_its_terms_for_several_classes(config, tmp_path):
 
 
 def test_the_run_learns_and_reports(run_dir):
-    report = json.loads((run_dir / "report.json").read_text())
+    report = report_of(run_dir)
     entry = report["tasks"]["about"]
     assert entry["label_type"] == "labels" and entry["metric"] == "f1"
     assert entry["classes"] == ["animal", "place", "size"]
@@ -148,7 +149,7 @@ def test_label_vectors_train_the_run_of_the_lists(config, tmp_path):
         split = trained.load_split("about", "dev")
         scored = trained.score_split("about", split)
         dev = dev_results(scored, split.rows, trained.readers["about"])[0]
-        report = json.loads((run / "report.json").read_text())["tasks"]["about"]
+        report = report_of(run)["tasks"]["about"]
         assert dev["f1"] == report["dev"]["f1"]
         assert report["classes"] == (["0", "1", "2"] if name == "c" else CLASSES)
         scores.append(scored.scores.tolist())

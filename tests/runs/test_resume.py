@@ -8,6 +8,7 @@ from torch.amp import GradScaler
 
 import run_multitask
 from multitask.training import trainer
+from tests.support.commands import small
 from tests.support.kill import kill_inside
 from tests.support.run_files import events, report_of, results
 
@@ -48,13 +49,7 @@ def command(overrides: list[str], run_dir: Path, *more: str, preset: str = PRESE
 
 @pytest.fixture(scope="module")
 def overrides(tiny_encoder: Path, course_files: Path) -> list[str]:
-    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    return [
-        f"data_dir={course_files}",
-        f"encoder.name={tiny_encoder}",
-        "training.precision=bf16",
-        *lengths,
-    ]
+    return small(tiny_encoder, course_files, "training.precision=bf16")[1:]
 
 
 @pytest.fixture(scope="module")

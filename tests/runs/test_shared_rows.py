@@ -1,6 +1,5 @@
 """Several labels per row, and one head for two sets: real runs on a tiny model."""
 
-import json
 import math
 from collections import Counter
 
@@ -15,7 +14,7 @@ from multitask.training.loss import task_losses
 from multitask.training.setup import set_up
 from multitask.training.trainer import Trainer
 from multitask.utils.errors import UserError
-from tests.support.run_files import events, results
+from tests.support.run_files import events, report_of, results
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ def test_tasks_that_share_rows_train_together_on_their_own_labels(reviews, tmp_p
     loop = Trainer(made, run_dir, lambda line: None)
     loop._evaluation_due = lambda: False
     loop.run()
-    log = [e for e in events(run_dir) if e["event"] == "step"]
+    log = events(run_dir, "step")
     rows = Counter()
     for event in log:
         rows[event["task"]] += event["rows"]
@@ -156,7 +155,7 @@ def test_a_shared_head_is_one_module_for_both_tasks(reviews, tmp_path):
     assert run.model.module("more") is run.model.module("mood")
     texts = ["good film", "bad dull story"]
     assert run.predict("more", texts) == run.predict("mood", texts)
-    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    report = report_of(tmp_path / "run")
     assert set(report["tasks"]) == {"mood", "stars", "more"}
     again = [str(tmp_path / "run" / "config.yaml"), f"output_dir={tmp_path / 'again'}"]
     assert run_multitask.main(again) == 0

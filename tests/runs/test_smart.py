@@ -46,7 +46,7 @@ def test_what_is_off_equals_the_plain_run_bit_for_bit(run):
         other = run(name, f"defaults.smart={smart}")
         assert events(other) == events(plain) and results(other) == results(plain)
     smoothed = run("smart", "defaults.smart={eps: 0.1, noise: 0.1, every: 2}")
-    steps = [line for line in events(smoothed) if line["event"] == "step"]
+    steps = events(smoothed, "step")
     for task in ("sst", "qqp", "sts"):
         of_task = [line for line in steps if line["task"] == task]
         assert ["penalty" in line for line in of_task] == [i % 2 == 1 for i in range(len(of_task))]

@@ -200,9 +200,9 @@ def test_joint_steps_with_unit_losses_and_gradient_conflict(config, tmp_path):
         "tasks.mood.accumulation=2",
     ]
     assert run_multitask.main([str(config), *FAST, *changes, f"output_dir={directory}"]) == 0
-    steps = [event for event in events(directory) if event["event"] == "step"]
+    steps = events(directory, "step")
     assert {event["task"] for event in steps} == {"ner", "qa", "mood"}
-    conflict = [event for event in events(directory) if event["event"] == "conflict"]
+    conflict = events(directory, "conflict")
     assert conflict and "ner-qa" in json.dumps(conflict)
     first = {e["task"]: e["loss"] for e in steps if e["step"] == 1}
     assert 1.0 < first["ner"] < 3.0 and 1.5 < first["qa"] < 4.0  # log 7 and log 15: as yet a guess

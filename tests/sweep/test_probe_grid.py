@@ -18,6 +18,7 @@ from multitask.training import frozen_probe
 from multitask.training.setup import set_up
 from tests.conftest import ROOT
 from tests.support.plain_probe import plainly_trained
+from tests.support.run_files import report_of
 
 GRID = """
 grid:
@@ -72,7 +73,7 @@ def ablate(*arguments: object) -> int:
 
 
 def report(output: Path, cell: str, seed: int) -> dict:
-    return json.loads((output / "cells" / cell / f"seed-{seed}" / "report.json").read_text())
+    return report_of(output / "cells" / cell / f"seed-{seed}")
 
 
 def numbers(output: Path) -> dict:
@@ -121,7 +122,7 @@ def test_a_row_is_the_frozen_baseline_of_an_ordinary_run(desk, finished):
     config = finished / "cells" / "cls-max" / "seed-2" / "config.yaml"
     changes = ["training.frozen_baseline=true", "training.max_steps=1", "output_dir=trained"]
     assert run_multitask.main([str(config), *changes]) == 0
-    trained = json.loads((desk / "trained" / "report.json").read_text())
+    trained = report_of(desk / "trained")
     probe = report(finished, "cls-max", 2)
     for task, entry in probe["tasks"].items():
         frozen = trained["tasks"][task]["baselines"]["frozen"]
