@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import filelock
@@ -232,27 +231,6 @@ def test_a_kill_between_a_file_and_its_checksum_is_no_damage(
 
 
 # --- several processes ---
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["evaluate"],
-        pytest.param(["predict"], marks=pytest.mark.slow),
-        pytest.param(["attention", "--text", "a film"], marks=pytest.mark.slow),
-    ],
-)
-def test_several_commands_on_one_run_do_not_disturb_each_other(words, copy):
-    name, *more = words
-    command = [sys.executable, "run_multitask.py", name, str(copy.path), *more]
-
-    def start(number: int) -> subprocess.CompletedProcess:
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-
-    with ThreadPoolExecutor(3) as pool:
-        result = list(pool.map(start, range(3)))
-    assert [one.returncode for one in result] == [0, 0, 0], result
-    assert not hidden(copy.path)
 
 
 def test_where_one_of_two_ranks_refuses_both_end(copy, command):

@@ -148,7 +148,6 @@ def test_another_encoder_is_one_line(changes, words, mnli_run, glue_files, tmp_p
         ("{{run: {run}, task: mlni}}", "'mnli'"),
         ("{run}/nowhere", "no run there"),
         ("{{run: {run}, take: all}}", "init_from.take"),
-        ("{run} | encoder.reinit_layers=1", "encoder.reinit_layers"),
         ("{run} | encoder.implementation=transformers", "`encoder.implementation`"),
         ("{run} | -report.json", "--resume"),  # not finished
         ("{run} | -encoder", "--keep-weights"),  # its weights were removed

@@ -38,8 +38,6 @@ COURSE = [
     ("tasks.sst.smart={weight: .inf}", "sst.smart.weight: .*finite"),
     ("tasks.sst.smart={eps: small}", "sst.smart.eps: .*'small'"),
     ("tasks.sst.smart={lambda: 1}", "sst.smart.lambda: unknown"),
-    (["tasks.sst.smart={dropout: eval}", "encoder.gradient_checkpointing=true"],
-     "sst.smart.dropout: .*gradient_checkpointing"),
     ([MLM, "tasks.mlm.smart={}"], "'masked_lm' has no distance.*`tasks.mlm.smart: null`"),
     ([MLM, "defaults.smart={}"], "'masked_lm' has no distance.*`tasks.mlm.smart: null`"),
     # gradient surgery
@@ -122,9 +120,7 @@ CONTRASTIVE = [
     ("tasks.views.course_file={name: a, column: b}", "views.course_file: head"),
     ("tasks.views.eval_pooling=layer_attention", "eval_pooling: .*trained"),
     ("tasks.views.eval_pooling=tokens", "eval_pooling: .*no pooling"),
-    ("tasks.sts.share_pooling=view", "sts.share_pooling: .*'views'"),
     ("tasks.sts.pooling=max", "sts.pooling: .*'views'"),
-    ("training.select=stss", "training.select: .*'sts'"),
     # scored at the end alone
     ([f"tasks.more={{share_head: sts, data: {SHARED}}}", "training.select=more"],
      "training.select: "),

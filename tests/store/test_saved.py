@@ -49,6 +49,8 @@ ENTRY = '"tasks": {"a": {"label_type": "class", "metric": "f1", "dev": {}'
         ("[]", "expected an object"),
         ('{"tasks": {}}', "it has no seed"),
         ('{"seed": "1", "selection_split": "dev", "tasks": {}}', "seed: "),
+        ('{"seed": -1, "selection_split": "dev", "tasks": {}}', "seed: "),
+        ('{"seed": 1, "selection_split": "dev", "tasks": {"a": {}}}', "it has no tasks.a"),
         (
             f'{{"seed": 1, "selection_split": "dev", {ENTRY}, "turns": 3}}}}}}',
             "tasks.a.turns: expected an object",
