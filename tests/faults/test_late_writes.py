@@ -12,19 +12,12 @@ from multitask.inference.export import write_export
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.search import text_index
 from multitask.reporting import paper_table
-from multitask.store.run_directory import RunDirectory
 from multitask.sweep import run_sweep
 from tests.conftest import ROOT
 from tests.support.sts_files import write_suites
 
 MINE = "years of work"
 ENCODER = ["--format", "transformers", "--encoder-only"]
-
-
-@pytest.fixture
-def copy(tiny_run, tmp_path) -> RunDirectory:
-    """A finished run that may be changed."""
-    return RunDirectory(shutil.copytree(tiny_run, tmp_path / "run"))
 
 
 @pytest.fixture

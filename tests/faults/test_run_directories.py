@@ -33,12 +33,6 @@ def command(tiny_overrides) -> list[str]:
 
 
 @pytest.fixture
-def copy(tiny_run, tmp_path) -> RunDirectory:
-    """A finished run that may be changed."""
-    return RunDirectory(shutil.copytree(tiny_run, tmp_path / "run"))
-
-
-@pytest.fixture
 def victim(tmp_path) -> Path:
     """A file that no command may touch."""
     file = tmp_path / "victim"
