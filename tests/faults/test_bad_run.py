@@ -15,7 +15,7 @@ from multitask.utils.errors import UserError
 from tests.support.messages import complaint
 
 
-@pytest.mark.parametrize("command", ["evaluate", "predict"])
+@pytest.mark.parametrize("command", ["evaluate", "predict", "serve"])
 @pytest.mark.parametrize("place", ["nowhere", ".", "configs/demo.yaml"])
 def test_directory_without_a_run(command, place, capsys):
     assert complaint(capsys, command, place) == f"{place}: no run there (config.yaml is missing)"

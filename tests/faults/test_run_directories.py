@@ -62,17 +62,6 @@ def test_a_directory_that_a_killed_start_left_is_taken_up(left, option, command,
     assert not hidden(tmp_path)
 
 
-def test_a_directory_with_other_files_is_refused(command, tmp_path, capsys):
-    for name in (".mine", "notes.txt"):
-        directory = tmp_path / "run"
-        directory.mkdir()
-        (directory / name).touch()
-        for option in ([], ["--resume"], ["--overwrite"]):
-            assert "holds no run" in complaint(capsys, *command, *option)
-        assert [path.name for path in directory.iterdir()] == [name]
-        shutil.rmtree(directory)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "when", "nth"),
