@@ -201,9 +201,6 @@ def learned(config: Path, encoder: Path, data: Path, *changes: str) -> dict:
     return tasks
 
 
-FAST = ["defaults.max_length=48", "training.head_lr=1e-2"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "rows", "epochs", "score"),
@@ -221,7 +218,7 @@ def test_worked_example_of_a_task_type_learns(
     for seed, (split, size) in enumerate((("train", 320), ("dev", 60))):
         write(tmp_path / f"{task}-{split}{ending}", rows(size, seed))
     config = project / "configs" / f"my_{task}.yaml"
-    changes = [*FAST, f"training.epochs={epochs}"]
+    changes = [f"tasks.{task}.max_length=48", f"training.epochs={epochs}", "training.head_lr=1e-2"]
     result = learned(config, tiny_encoder, tmp_path, *changes)[task]
     metric, floor = score
     assert result["metric"] == metric and result["dev"][metric] > floor
