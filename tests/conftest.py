@@ -108,10 +108,7 @@ def save_tiny_encoder(
         "albert": (transformers.AlbertConfig, {**common, **sizes, "embedding_size": 16}),
         "mpnet": (transformers.MPNetConfig, {**common, **sizes}),
         "deberta-v2": (transformers.DebertaV2Config, {**common, **sizes, **deberta}),
-        "modernbert": (
-            transformers.ModernBertConfig,
-            {**common, **sizes, **special_ids, **local},
-        ),
+        "modernbert": (transformers.ModernBertConfig, {**common, **sizes, **special_ids, **local}),
         "nomic_bert": (transformers.NomicBertConfig, {**common, **sizes}),
         "gte": (transformers.GteConfig, one_type),
         "eurobert": (transformers.EuroBertConfig, {**common, **sizes, **special_ids}),
@@ -182,37 +179,21 @@ def course_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_run(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> Path:
     """A run of the three course tasks, two steps on a tiny encoder; read only."""
-    import run_multitask
+    from tests.support.commands import trained
 
     directory = tmp_path_factory.mktemp("runs") / "run"
-    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    changes = ["training.max_steps=2", "training.frozen_baseline=false"]
-    names = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}", f"output_dir={directory}"]
-    config = str(ROOT / "configs" / "cs224n.yaml")
-    assert run_multitask.main([config, *names, *lengths, *changes]) == 0
-    return directory
+    return trained(directory, tiny_encoder, course_files, "training.max_steps=2")
 
 
 @pytest.fixture(scope="session")
 def course_run(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> Path:
     """A run of the three course tasks, two epochs with a holdout and baselines; read only."""
-    import run_multitask
+    from tests.support.commands import trained
 
     directory = tmp_path_factory.mktemp("runs") / "run"
-    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    arguments = [
-        str(ROOT / "configs" / "cs224n.yaml"),
-        f"data_dir={course_files}",
-        f"encoder.name={tiny_encoder}",
-        f"output_dir={directory}",
-        "training.epochs=2",
-        "training.precision=fp32",
-        "training.select=per_task",
-        "training.holdout=0.2",
-        *lengths,
-    ]
-    assert run_multitask.main(arguments) == 0
-    return directory
+    changes = ["training.epochs=2", "training.precision=fp32", "training.select=per_task"]
+    changes += ["training.holdout=0.2", "training.frozen_baseline=true"]
+    return trained(directory, tiny_encoder, course_files, *changes)
 
 
 @pytest.fixture(scope="session")
@@ -237,16 +218,11 @@ def built_kernels() -> None:
 @pytest.fixture
 def tiny_overrides(tiny_encoder: Path, course_files: Path, tmp_path: Path) -> list[str]:
     """Overrides that make configs/cs224n.yaml a run of seconds."""
-    return [
-        f"data_dir={course_files}",
-        f"encoder.name={tiny_encoder}",
-        f"output_dir={tmp_path / 'run'}",
-        "training.epochs=2",
-        "training.precision=fp32",
-        "tasks.sst.max_length=48",
-        "tasks.qqp.max_length=48",
-        "tasks.sts.max_length=48",
-    ]
+    from tests.support.commands import small
+
+    more = [f"output_dir={tmp_path / 'run'}", "training.epochs=2", "training.precision=fp32"]
+    data, encoder, *lengths = small(tiny_encoder, course_files)[1:]
+    return [data, encoder, *more, *lengths]
 
 
 @pytest.fixture

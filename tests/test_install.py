@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.run_files import report_of
 
 MINE = "extends: demo.yaml\ntraining: {epochs: 1, max_steps: 2, frozen_baseline: false}\n"
 
@@ -68,7 +69,7 @@ def test_an_installed_project_trains_and_predicts(how, tmp_path):
     assert Path(run(python, "-c", typed, cwd=empty).strip()).is_file()
     (empty / "mine.yaml").write_text(MINE)
     run(program, "mine.yaml", cwd=empty)
-    report = json.loads((empty / "runs" / "mine" / "report.json").read_text())
+    report = report_of(empty / "runs" / "mine")
     assert report["command"] == "multitask mine.yaml"
     text = run(program, "predict", "runs/mine", "--task", "sst", "--text", "a film", cwd=empty)
     assert "prediction" in json.loads(text)

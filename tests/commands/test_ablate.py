@@ -19,6 +19,7 @@ import multitask
 import run_multitask
 from multitask.utils.names import KERNELS_VARIABLE
 from tests.conftest import ROOT
+from tests.support.run_files import report_of
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +77,7 @@ def finished(desk: Path) -> Path:
 
 def numbers(run: Path) -> tuple[list[str], dict]:
     """Every logged line and the report, without what differs between two runs of one config."""
-    report = json.loads((run / "report.json").read_text())
+    report = report_of(run)
     lines = (run / "metrics.jsonl").read_text().splitlines()
     return lines, {"overall": report["overall"], "tasks": report["tasks"]}
 
@@ -91,7 +92,7 @@ def test_a_grid_is_trained_and_compared(finished):
     assert "data:image/png;base64," in (finished / "report.html").read_text(encoding="utf-8")
     for cell in CELLS:
         run = finished / "cells" / cell / "seed-2"
-        report = json.loads((run / "report.json").read_text())
+        report = report_of(run)
         assert report["seed"] == 2
         assert report["tasks"]["sst"]["pooling"] == cell
         assert report["tasks"]["sst"]["data"]["train"]["rows"] == 32

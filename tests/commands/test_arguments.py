@@ -88,9 +88,9 @@ def test_options_of_sbatch_may_have_commas_or_no_value(given, options):
         ("--gpus-per-run 1.5", "--gpus-per-run: expected a part of one GPU such as 0.5, or a"),
         ("--gpus-per-run -1", "or a whole number, not -1"),
         ("--gpus-per-run nan", "or a whole number, not nan"),
-        ("--address auto", "--address: only for --engine ray: leave it out"),
-        ("--engine ray --detach", "--detach: only for --engine slurm: leave it out"),
-        ("--slurm-setup f", "--slurm-setup: only for --engine slurm: leave it out"),
+        ("--address auto", "--address: "),
+        ("--engine ray --detach", "--detach: "),
+        ("--slurm-setup f", "--slurm-setup: "),
         ("--engine slurm --slurm hold,user", "--slurm: expected KEY=VALUE,KEY=VALUE, not 'user'"),
         ("--engine slurm --slurm time", "--slurm: expected KEY=VALUE,KEY=VALUE, not 'time'"),
         ("--engine slurm --slurm a=b,", "--slurm: expected KEY=VALUE,KEY=VALUE, not ''"),
@@ -159,6 +159,8 @@ INDEX = ["RUN", "--texts", "TMP/good.txt", "--out", "TMP/i"]
         ("export", ["RUN", "TMP/x", "--format", "onnx", "--encoder-only"], "--encoder-only "),
         ("export", ["RUN", "TMP/x", "--format", "onnx"], "--task: one of sst, "),
         ("export", ["RUN", "TMP", "--format", "onnx", "--task", "sst"], "TMP: "),
+        ("export", ["RUN", "TMP/x", "--format", "onnx", "--task", "stt"], "no task 'stt'"),
+        ("export", ["RUN", "TMP/x", "--format", "transformers", "--int8"], "--int8 "),
     ],
 )
 def test_bad_arguments_are_one_line(

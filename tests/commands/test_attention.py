@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from multitask.models.encoders import bert_weights
 from tests.conftest import save_tiny_encoder
-from tests.support.commands import main
+from tests.support.commands import main, trained
 from tests.support.messages import complaint
 
 TEXT = "a good film , not dull"
@@ -21,11 +21,9 @@ TEXT = "a good film , not dull"
 @pytest.fixture(scope="module")
 def run_dir(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> Path:
     """A run whose task `sts` is served by other weights than the other tasks."""
+    changes = ["training.max_steps=2", "training.select=per_task"]
     directory = tmp_path_factory.mktemp("runs") / "run"
-    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    changes = ["training.max_steps=2", "training.select=per_task", "training.frozen_baseline=false"]
-    names = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}", f"output_dir={directory}"]
-    assert main("configs/cs224n.yaml", *names, *lengths, *changes) == 0
+    trained(directory, tiny_encoder, course_files, *changes)
     best = json.loads((directory / "best.json").read_text())
     tensors = load_file(directory / "weights" / f"step-{best['sts']:08d}.safetensors")
     moved = {name: 3 * t if "encoder." in name else t for name, t in tensors.items()}

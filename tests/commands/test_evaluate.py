@@ -7,12 +7,13 @@ import pytest
 import multitask
 from tests.support.commands import main
 from tests.support.messages import complaint
+from tests.support.run_files import report_of
 
 
 def test_evaluate_repeats_the_report(course_run, capsys):
     assert main("evaluate", course_run) == 0
     assert "sst      accuracy" in capsys.readouterr().out
-    report = json.loads((course_run / "report.json").read_text())
+    report = report_of(course_run)
     again = json.loads((course_run / "evaluation-dev.json").read_text())
     for task, entry in report["tasks"].items():
         assert again[task]["metrics"] == entry["dev"]

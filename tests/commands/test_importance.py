@@ -10,7 +10,8 @@ import torch
 
 from multitask import load
 from multitask.data.collate import collate
-from tests.support.commands import main
+from tests.support.commands import main, trained
+from tests.support.run_files import report_of
 
 HIRE = "{name: hire, dropout: 0}"
 
@@ -21,6 +22,7 @@ def run_dir(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("runs") / "run"
     changes = [f"tasks.sst.pooling={HIRE}", "tasks.qqp.pooling={name: hire, layers: [0, 2]}"]
     changes += ["training.max_steps=6", "training.eval_steps=2", "training.select=per_task"]
+    changes.append("training.precision=fp32")
     return trained(directory, tiny_encoder, course_files, *changes)
 
 
@@ -32,7 +34,7 @@ def attention_runs(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> 
     """
     directory = tmp_path_factory.mktemp("attention")
     pooling = "{name: layer_attention, scale: 1, concat_cls_last: %s}"
-    changes = ["tasks.qqp.share_pooling=sts"]
+    changes = ["tasks.qqp.share_pooling=sts", "training.precision=fp32"]
     changes += ["tasks.sst.pooling={name: layer_attention, concat_cls_last: false}"]
     changes += ["tasks.sst.eval_pooling=cls", "training.max_steps=3", "training.head_lr=0.1"]
     return [
@@ -45,14 +47,6 @@ def attention_runs(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> 
         )
         for name, concat in (("concat", "true"), ("alone", "false"))
     ]
-
-
-def trained(directory: Path, encoder: Path, data: Path, *changes: str) -> Path:
-    names = [f"data_dir={data}", f"encoder.name={encoder}", f"output_dir={directory}"]
-    names += [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    names += ["training.frozen_baseline=false", "training.precision=fp32"]
-    assert main("configs/cs224n.yaml", *names, *changes) == 0
-    return directory
 
 
 def expected(run_dir: Path, task: str) -> np.ndarray:
@@ -137,7 +131,7 @@ def test_evaluations_log_the_same_numbers(run_dir):
     assert [(line["step"], line["task"]) for line in logged] == [
         (step, task) for step in steps for task in ("sst", "qqp")
     ]
-    report = json.loads((run_dir / "report.json").read_text())
+    report = report_of(run_dir)
     for task in ("sst", "qqp"):
         step = report["tasks"][task]["selected_step"]
         (line,) = [line for line in logged if (line["step"], line["task"]) == (step, task)]
@@ -174,7 +168,7 @@ def test_a_damaged_log_is_one_line(line, code, message, run_dir, tmp_path, capsy
     copy = shutil.copytree(run_dir, tmp_path / "copy")
     for name in ("weights", "checkpoints", "encoder"):
         shutil.rmtree(copy / name)
-    step = json.loads((copy / "report.json").read_text())["tasks"]["sst"]["selected_step"]
+    step = report_of(copy)["tasks"]["sst"]["selected_step"]
     with (copy / "metrics.jsonl").open("a") as log:
         log.write(line.replace("STEP", str(step)) + "\n")
     capsys.readouterr()
@@ -209,9 +203,7 @@ def test_a_pair_in_one_input(tiny_encoder, course_files, tmp_path, capsys):
     only = "data: {format: tsv, test: quora-test-student.csv, text: sentence1, text2: sentence2}"
     changes += [f"tasks.untold={{share_head: qqp, {only}, max_length: 48, dropout: 0.0}}"]
     directory = tmp_path / "run"
-    made = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}", f"output_dir={directory}"]
-    options = ["training.frozen_baseline=false", "tasks.qqp.max_length=48"]
-    assert main("configs/cs224n.yaml", *made, *cross, *changes, *options) == 0
+    trained(directory, tiny_encoder, course_files, *cross, *changes)
     assert main("importance", directory, "--task", "qqp", "--text", "a bad film\tthe cat") == 0
     (result,) = json.loads((directory / "importance.json").read_text())
     assert (result["rows"], result["texts"]) == (1, ["a bad film / the cat"])

@@ -1,11 +1,9 @@
 """`train`: what a run directory holds, and which directories it leaves alone."""
 
 import csv
-import json
 import time
 from pathlib import Path
 
-import filelock
 import numpy as np
 import pytest
 
@@ -35,7 +33,7 @@ def test_run_directory_holds_what_is_documented(course_run):
         "encoder",
         "weights",
     }
-    report = json.loads((course_run / "report.json").read_text())
+    report = report_of(course_run)
     values = [report["tasks"][t]["dev"][report["tasks"][t]["metric"]] for t in report["tasks"]]
     r = values[2]
     assert report["overall"]["mean"] == pytest.approx(np.mean(values))
@@ -115,12 +113,12 @@ def test_the_working_directory_is_not_replaced(refused, tmp_path, monkeypatch):
     assert len(list(run.iterdir())) == 2
 
 
+@pytest.mark.parametrize("name", ["config.yaml", ".mine"])
 @pytest.mark.parametrize("flags", [[], ["--resume"], ["--overwrite"]])
-def test_directory_of_something_else_is_left_alone(flags, refused, tmp_path):
+def test_directory_of_something_else_is_left_alone(flags, name, refused, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
-    name = "config.yaml"  # of the user, not of a run
-    (run / name).write_text("years of work")
+    (run / name).write_text("years of work")  # of the user, not of a run
     line = refused(*flags)
     assert f"{run} is not empty and holds no run: choose another output_dir=DIR" in line
     assert (run / name).read_text() == "years of work"
@@ -132,21 +130,6 @@ def test_run_directory_that_cannot_be_made(refused, tmp_path):
     for place in (tmp_path / "file" / "run", Path("/proc/run")):
         assert str(place) in refused(f"output_dir={place}")
     assert (tmp_path / "file").read_text() == "x"
-
-
-def test_training_where_a_run_is_asks_first(tiny_run, refused):
-    before = (tiny_run / "report.json").read_bytes()
-    line = refused(f"output_dir={tiny_run}")
-    assert f"{tiny_run} holds a run already" in line
-    assert (tiny_run / "report.json").read_bytes() == before
-
-
-def test_one_process_at_a_time_trains_a_run(tiny_run, refused):
-    again = (f"output_dir={tiny_run}", "--overwrite")
-    before = (tiny_run / "report.json").read_bytes()
-    with filelock.FileLock(tiny_run / "owner.lock"):
-        assert f"{tiny_run}: another process trains there" in refused(*again, code=75)
-    assert (tiny_run / "report.json").read_bytes() == before
 
 
 def test_a_finished_run_is_trained_on_in_a_new_one(tiny_overrides, tmp_path, capsys):

@@ -343,5 +343,5 @@ def test_a_preset_is_found_from_any_directory(name, tmp_path, monkeypatch):
 def test_a_grid_of_the_presets_finds_its_base(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert load_grid("configs/ablations/pooling.yaml").cells
-    with pytest.raises(UserError, match=r"configs/no\.yaml: cannot read the config file"):
+    with pytest.raises(UserError, match=r"configs/no\.yaml: "):
         load_config("configs/no.yaml")

@@ -178,8 +178,7 @@ def test_aliases_are_counted_as_often_as_they_are_used(files):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["!!bool x", "!!timestamp x", "!!float x", "!!int ''", '"\\ud83d"', "[" * 5000],
+    "text", ["!!bool x", "!!timestamp x", "!!float x", "!!int ''", '"\\ud83d"', "[" * 5000]
 )
 def test_a_value_that_yaml_itself_cannot_build_is_one_line(text, files):
     files(a=f"x: 1\ny: {text}\n")

@@ -9,11 +9,7 @@ from transformers import AutoTokenizer
 
 from multitask.config import load_config
 from multitask.config.registry import task_type
-from multitask.data.answers import (
-    answers_of_output,
-    characters_of,
-    placed_answers,
-)
+from multitask.data.answers import answers_of_output, characters_of, placed_answers
 from multitask.data.classes import label_reader
 from multitask.data.load_rows import load_rows
 from multitask.data.tokenize import tokenize
@@ -82,14 +78,8 @@ def test_rows_without_the_column_are_dropped_and_a_test_set_may_lack_answers(rea
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        (
-            {"text": ["man"], "answer_start": [5]},
-            "'man', which is not at character 5 of",
-        ),
-        (
-            {"text": ["man"], "answer_start": [-20]},
-            "'man', which is not at character -20",
-        ),
+        ({"text": ["man"], "answer_start": [5]}, "'man', which is not at character 5 of"),
+        ({"text": ["man"], "answer_start": [-20]}, "'man', which is not at character -20"),
         ({"text": [" "], "answer_start": [3]}, "the answer ' ', which is not at"),
         ({"text": [], "answer_start": []}, "no answer: unanswerable questions .SQuAD v2. are not"),
         ({"text": ["man"]}, "answers is {'text': .'man'.}: expected {\"text\": "),

@@ -161,10 +161,7 @@ def test_a_broken_row_is_one_line_with_file_and_row(name, config, tmp_path):
 def test_an_empty_cell_of_a_column_is_named(config, tmp_path):
     rows = [{"context": "where ?", **dict(zip(COLUMNS, ENDINGS[0], strict=True)), "label": 0}]
     write_csv(tmp_path / "bad.csv", [*rows, {**rows[0], "two": ""}])
-    with pytest.raises(
-        UserError,
-        match=r"bad.csv, line 3, row 2: .*two.* has an .*ending",
-    ):
+    with pytest.raises(UserError, match=r"bad.csv, line 3, row 2: .*two.* has an .*ending"):
         read(config(dev="bad.csv", choices=COLUMNS))
 
 

@@ -14,12 +14,7 @@ from multitask.config.registry import task_type
 from multitask.data.classes import label_reader
 from multitask.data.inputs.single import Single
 from multitask.data.load_rows import load_rows
-from multitask.data.tags import (
-    placed_tags,
-    tags_of_output,
-    words_from_file,
-    words_rows,
-)
+from multitask.data.tags import placed_tags, tags_of_output, words_from_file, words_rows
 from multitask.data.tokenize import tokenize
 from multitask.tasks import metrics
 from multitask.tasks.label_reader import LabelReader
@@ -86,14 +81,8 @@ def test_rows_without_tags_are_dropped_and_counted_and_a_test_set_is_left_unlabe
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"ner_tags": ["O"]},
-            r"ner-train\.jsonl, line 3, row 3 \(id 2\): ner_tags has 1 tags",
-        ),
-        (
-            {"ner_tags": ["O", "B-DOG"]},
-            r"row 3 \(id 2\): ner_tags of 'cat' is 'B-DOG'",
-        ),
+        ({"ner_tags": ["O"]}, r"ner-train\.jsonl, line 3, row 3 \(id 2\): ner_tags has 1 tags"),
+        ({"ner_tags": ["O", "B-DOG"]}, r"row 3 \(id 2\): ner_tags of 'cat' is 'B-DOG'"),
         ({"tokens": []}, r"ner-train\.jsonl, line 3, row 3: tokens is an empty list"),
         ({"tokens": "a cat"}, "row 3: tokens is 'a cat': expected a list of words"),
         ({"tokens": ["a", None]}, r"row 3: tokens is \['a', None\]: expected a list of words"),

@@ -1,12 +1,22 @@
 """Tests of faults count what they inject; the sums are printed at the end (`make faults`)."""
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from multitask.store.run_directory import RunDirectory
+
 INJECTED: Counter[str] = Counter()
 PREFIX = "injected: "
+
+
+@pytest.fixture
+def copy(tiny_run: Path, tmp_path: Path) -> RunDirectory:
+    """A finished run that may be changed."""
+    return RunDirectory(shutil.copytree(tiny_run, tmp_path / "run"))
 
 
 @pytest.fixture

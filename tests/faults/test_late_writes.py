@@ -12,19 +12,12 @@ from multitask.inference.export import write_export
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.search import text_index
 from multitask.reporting import paper_table
-from multitask.store.run_directory import RunDirectory
 from multitask.sweep import run_sweep
 from tests.conftest import ROOT
 from tests.support.sts_files import write_suites
 
 MINE = "years of work"
 ENCODER = ["--format", "transformers", "--encoder-only"]
-
-
-@pytest.fixture
-def copy(tiny_run, tmp_path) -> RunDirectory:
-    """A finished run that may be changed."""
-    return RunDirectory(shutil.copytree(tiny_run, tmp_path / "run"))
 
 
 @pytest.fixture
@@ -101,37 +94,43 @@ def only_mine(out: Path) -> bool:
     return [file.read_text() for file in files] == [MINE]
 
 
-def test_a_file_in_the_place_of_predictions(tiny_run, texts, out, meanwhile, capsys):
-    meanwhile(ensemble, "predict_texts", appears(out, "found.jsonl"))
-    words = ["predict", tiny_run, "--task", "sst", "--file", texts]
-    assert "holds no predictions" in refused(capsys, *words, "--output", out / "found.jsonl")
-    assert only_mine(out)
+SST = ["{run}", "--task", "sst"]
+INDEX = ["index", "{run}", "--texts", "{texts}", "--task", "sts", "--out", "{out}"]
+# who works meanwhile, the file that appears, and the command
+PLACES = [
+    (ensemble, "predict_texts", "found.jsonl",
+     ["predict", *SST, "--file", "{texts}", "--output", "{out}/found.jsonl"]),
+    (ensemble, "ensemble", "ensemble.json", ["predict", "{run}", "{copy}", "--output", "{out}"]),
+    (ensemble, "ensemble", "notes.md", ["predict", "{run}", "{copy}", "--output", "{out}"]),
+    (write_export, "card", "model.safetensors", ["export", "{run}", "{out}", *SST[1:], *ENCODER]),
+    (text_index, "normalised", "index.json", INDEX),
+    (text_index, "normalised", "notes.md", INDEX),
+    (text_index, "normalised", "notes.md", [*INDEX, "--overwrite"]),
+    (paper_table, "paper_table", "paper.md",
+     ["table", f"{ROOT}/configs/glue/table.yaml", "{run}", "--output", "{out}"]),
+    (sts_scores, "score_suites", "sts.md",
+     ["sts", "{run}", "--data", "{suites}", "--output", "{out}"]),
+    *((run_sweep, "owned", name,
+       ["ablate", "{grid}", "{data}", "{encoder}", "--output", "{out}"])
+      for name in ("notes.md", "table.md", "grid.yaml/deep")),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["ensemble.json", "notes.md"])
-def test_files_in_the_place_of_an_ensemble(name, copy, tiny_run, out, meanwhile, capsys):
+@pytest.mark.parametrize(("owner", "work", "name", "words"), PLACES)
+def test_a_file_in_the_place_of_a_result(
+    owner, work, name, words, tiny_run, copy, texts, tiny_overrides, out, meanwhile, capsys
+):
+    if owner is text_index:
+        pytest.importorskip("faiss")
     report = json.loads(copy.report.read_text())
     copy.report.write_text(json.dumps(report | {"seed": 7}))
-    meanwhile(ensemble, "ensemble", appears(out, name))
-    assert "is not empty" in refused(capsys, "predict", tiny_run, copy.path, "--output", out)
-    assert only_mine(out)
-
-
-def test_a_file_in_the_place_of_an_export(tiny_run, out, meanwhile, capsys):
-    meanwhile(write_export, "card", appears(out, "model.safetensors"))
-    words = ["export", tiny_run, out, "--task", "sst", *ENCODER]
-    assert "something is there already" in refused(capsys, *words)
-    assert only_mine(out)
-
-
-@pytest.mark.parametrize("name", ["index.json", "notes.md"])
-def test_a_file_in_the_place_of_an_index(name, tiny_run, texts, out, meanwhile, capsys):
-    pytest.importorskip("faiss")
-    meanwhile(text_index, "normalised", appears(out, name))
-    words = ["index", tiny_run, "--texts", texts, "--out", out, "--task", "sts"]
-    assert "holds no index" in refused(capsys, *words)
-    assert only_mine(out)
-    assert "holds no index" in refused(capsys, *words, "--overwrite")
+    grid = texts.with_name("g.yaml")
+    grid.write_text(f"base: {ROOT / 'configs' / 'cs224n.yaml'}\nseeds: [1]\ncells: {{a: {{}}}}\n")
+    data, encoder, *_ = tiny_overrides
+    names = {"run": tiny_run, "copy": copy.path, "texts": texts, "out": out, "grid": grid}
+    names |= {"data": data, "encoder": encoder, "suites": write_suites(out.with_name("suites"))}
+    meanwhile(owner, work, appears(out, name))
+    assert str(out) in refused(capsys, *(word.format(**names) for word in words))
     assert only_mine(out)
 
 
@@ -169,27 +168,3 @@ def test_an_index_that_another_process_has_made(tiny_run, texts, out, meanwhile,
     meanwhile(text_index, "normalised", lambda: shutil.copytree(out.with_name("made"), out))
     assert "holds an index already" in refused(capsys, *words)
     assert contents(out) == before
-
-
-def test_a_file_in_the_place_of_a_paper_table(tiny_run, out, meanwhile, capsys):
-    meanwhile(paper_table, "paper_table", appears(out, "paper.md"))
-    words = ["table", ROOT / "configs" / "glue" / "table.yaml", tiny_run, "--output", out]
-    assert "is not empty" in refused(capsys, *words)
-    assert only_mine(out)
-
-
-def test_a_file_in_the_place_of_sts_scores(tiny_run, out, tmp_path, meanwhile, capsys):
-    write_suites(tmp_path / "suites")
-    meanwhile(sts_scores, "score_suites", appears(out, "sts.md"))
-    words = ["sts", tiny_run, "--data", tmp_path / "suites", "--output", out]
-    assert "is not empty" in refused(capsys, *words)
-    assert only_mine(out)
-
-
-@pytest.mark.parametrize("name", ["notes.md", "table.md", "grid.yaml/deep"])
-def test_files_in_the_place_of_a_sweep(name, tiny_overrides, out, tmp_path, meanwhile, capsys):
-    grid = tmp_path / "g.yaml"
-    grid.write_text(f"base: {ROOT / 'configs' / 'cs224n.yaml'}\nseeds: [1]\ncells: {{a: {{}}}}\n")
-    meanwhile(run_sweep, "owned", appears(out, name))
-    assert str(out) in refused(capsys, "ablate", grid, *tiny_overrides[:2], "--output", out)
-    assert only_mine(out)

@@ -9,6 +9,7 @@ from scipy.stats import pearsonr, spearmanr
 from multitask import load
 from tests.conftest import ROOT
 from tests.support.commands import main
+from tests.support.run_files import report_of
 from tests.support.token_run import write_lines
 
 
@@ -37,7 +38,7 @@ def test_the_score_is_that_of_what_is_handed_in(run):
         "spearman": spearmanr(gold, predicted)[0],
         "mse": math.fsum((a - b) ** 2 for a, b in zip(gold, predicted, strict=True)) / len(gold),
     }
-    entry = json.loads((run / "report.json").read_text())["tasks"]["sts"]
+    entry = report_of(run)["tasks"]["sts"]
     assert {key: entry["dev"][key] for key in expected} == pytest.approx(expected, abs=1e-9)
     assert entry["dev"]["loss"] > entry["dev"]["mse"] + 1e-3  # the loss is of the head's numbers
     lines = (run / "predictions" / "sts-dev-output.csv").read_text().splitlines()[1:]
@@ -59,7 +60,7 @@ def test_every_door_gives_the_same_numbers(run, capsys):
         assert record["scores"] == [pytest.approx(record["prediction"], abs=1e-6)]
     assert min(predictions) >= 0 and max(predictions) <= 5
     assert main("evaluate", run) == 0
-    reported = json.loads((run / "report.json").read_text())["tasks"]["sts"]["dev"]["pearson"]
+    reported = report_of(run)["tasks"]["sts"]["dev"]["pearson"]
     again = json.loads((run / "evaluation-dev.json").read_text())["sts"]["metrics"]["pearson"]
     assert again == pytest.approx(reported, abs=1e-6)
 

@@ -10,16 +10,14 @@ import yaml
 from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
-import run_multitask
 from multitask.inference.ensemble import ensemble
 from multitask.store.run_directory import load_lines
+from tests.support import commands
+from tests.support.commands import main
 from tests.support.fabricated_run import CLASSES, write_run
+from tests.support.run_files import report_of
 
 ROWS = 60
-
-
-def main(*arguments: object) -> int:
-    return run_multitask.main([str(argument) for argument in arguments])
 
 
 def records(run: Path, name: str) -> list[dict]:
@@ -32,7 +30,7 @@ def rewritten(run: Path, name: str, result: list[dict]) -> None:
 
 
 def edited_report(run: Path, task: str, **changes: object) -> None:
-    report = json.loads((run / "report.json").read_text())
+    report = report_of(run)
     report["tasks"][task].update(changes)
     (run / "report.json").write_text(json.dumps(report))
 
@@ -67,7 +65,7 @@ def test_the_average_of_trials_is_not_to_be_handed_in(runs, capsys):
     assert main("predict", *runs) == 0
     assert "hand" not in capsys.readouterr().err
     for run in runs:
-        report = json.loads((run / "report.json").read_text())
+        report = report_of(run)
         (run / "report.json").write_text(json.dumps(report | {"trial": True}))
     assert main("predict", *runs) == 0
     assert (
@@ -99,7 +97,7 @@ def test_the_saved_predictions_of_runs_without_weights_are_averaged(runs, tmp_pa
         predicted = [record["prediction"] for record in written]
         score = pearsonr(gold, predicted)[0] if task == "sts" else accuracy_score(gold, predicted)
         assert actual["tasks"][task]["ensemble"] == pytest.approx(score)
-        members = [json.loads((r / "report.json").read_text())["tasks"][task] for r in runs]
+        members = [report_of(r)["tasks"][task] for r in runs]
         values = [member["dev"][member["metric"]] for member in members]
         assert actual["tasks"][task]["members"] == pytest.approx(values)
         tops.append(score)
@@ -219,25 +217,11 @@ def test_output_never_harms_what_is_there(where, runs, tmp_path, capsys):
 def trained(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> list[Path]:
     """Two trained runs; the second one's directory looks like a key=value."""
     root = tmp_path_factory.mktemp("trained")
-    result = [root / "first", root / "seed=2"]
-    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    for seed, run in enumerate(result):
-        assert (
-            main(
-                "configs/cs224n.yaml",
-                f"data_dir={course_files}",
-                f"encoder.name={tiny_encoder}",
-                f"output_dir={run}",
-                f"seed={seed}",
-                "training.lr=1e-3",
-                "training.epochs=1",
-                "training.precision=fp32",
-                "training.frozen_baseline=false",
-                *lengths,
-            )
-            == 0
-        )
-    return result
+    more = ["training.lr=1e-3", "training.epochs=1", "training.precision=fp32"]
+    return [
+        commands.trained(root / name, tiny_encoder, course_files, *more, f"seed={seed}")
+        for seed, name in enumerate(("first", "seed=2"))
+    ]
 
 
 def test_weights_predict_what_is_not_saved(trained, tmp_path, monkeypatch, capsys):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -43,16 +42,6 @@ def test_fresh_process_predicts_the_same_for_every_task(course_run):
         for record, again in zip(records, outcome[task], strict=True):
             shown = again["scores"][-len(record["scores"]) :]  # files have one of two probabilities
             np.testing.assert_allclose(shown, record["scores"], atol=2e-6)
-
-
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"joint": "x"}', '{"joint": true}'])
-def test_a_damaged_list_of_best_steps_is_one_line(content, course_run, tmp_path, capsys):
-    hurt = tmp_path / "hurt"
-    shutil.copytree(course_run, hurt)
-    (hurt / "best.json").write_text(content)
-    assert main("evaluate", hurt) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "best.json: damaged: " in error and "--resume" in error
 
 
 def test_notebook_interface(course_run):

@@ -7,19 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-import run_multitask
 from multitask.config import load_config
 from multitask.models.weights import read_tensors
 from multitask.store.run_directory import RunDirectory
 from multitask.training.setup import set_up
 from tests.conftest import ROOT, save_tiny_encoder
+from tests.support.commands import main
 from tests.support.glue_files import write_glue
+from tests.support.run_files import report_of
 
 GLUE = ROOT / "configs" / "glue"
-
-
-def main(*arguments: object) -> int:
-    return run_multitask.main([str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +98,7 @@ def test_the_report_names_the_run(mnli_run, tiny_encoder, glue_files, tmp_path, 
     monkeypatch.chdir(mnli_run.parent)
     overrides = [*small(tiny_encoder, glue_files, "rte"), f"output_dir={tmp_path / 'rte'}"]
     assert main(GLUE / "rte.yaml", *overrides, "init_from=mnli", "training.epochs=2") == 0
-    report = json.loads((tmp_path / "rte" / "report.json").read_text())
+    report = report_of(tmp_path / "rte")
     start = report["init_from"]
     assert start["run"] == str(mnli_run) and start["task"] == "mnli"
     assert (start["take"], start["seed"]) == ("encoder", 11711)
@@ -124,37 +121,47 @@ def refused(capsys, *arguments: object) -> str:
     return error
 
 
-def test_another_encoder_is_one_line(mnli_run, glue_files, tmp_path, capsys):
-    wide = save_tiny_encoder(tmp_path / "wide", hidden_size=48)
-    tiny = small(wide, glue_files, "rte")
-    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={mnli_run}")
-    assert f"{mnli_run} was trained with the encoder" in error and "this config names" in error
-    assert ", 32] there, [" in error and ", 48] here" in error
-
-
-def test_another_encoder_of_the_same_shapes_is_one_line(mnli_run, glue_files, tmp_path, capsys):
-    fewer = save_tiny_encoder(tmp_path / "fewer", num_attention_heads=1)
-    tiny = small(fewer, glue_files, "rte")
-    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={mnli_run}")
-    assert "num_attention_heads is 4 there, 1 here" in error
-
-
-def test_another_architecture_is_one_line(mnli_run, glue_files, tmp_path, capsys):
-    """It also runs in another implementation, which is not what is wrong."""
-    other = save_tiny_encoder(tmp_path / "distilbert", kind="distilbert")
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hidden_size": 48}, ", 32] there, [63, 48] here"),
+        ({"num_attention_heads": 1}, "num_attention_heads is 4 there, 1 here"),
+        # it also runs in another implementation, which is not what is wrong
+        ({"kind": "distilbert"}, "model_type is bert there, distilbert here"),
+        ({}, "vocabularies"),
+    ],
+)
+def test_another_encoder_is_one_line(changes, words, mnli_run, glue_files, tmp_path, capsys):
+    other = save_tiny_encoder(tmp_path / "other", **changes)
+    if not changes:
+        file = other / "tokenizer.json"
+        file.write_text(file.read_text().replace('"cat"', '"kitten"'))
     tiny = small(other, glue_files, "rte")
-    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={mnli_run}")
-    assert "model_type is bert there, distilbert here" in error
+    assert words in refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={mnli_run}")
 
 
-def test_another_vocabulary_is_one_line(mnli_run, tiny_encoder, glue_files, tmp_path, capsys):
-    other = tmp_path / "other"
-    shutil.copytree(tiny_encoder, other)
-    file = other / "tokenizer.json"
-    file.write_text(file.read_text().replace('"cat"', '"kitten"'))
-    tiny = small(other, glue_files, "rte")
-    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={mnli_run}")
-    assert "their vocabularies differ" in error
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("{{run: {run}, take: head}}", "task rte: linear.weight"),
+        ("{{run: {run}, take: head}}", "`take: pooling`"),
+        ("{{run: {run}, task: mlni}}", "'mnli'"),
+        ("{run}/nowhere", "no run there"),
+        ("{{run: {run}, take: all}}", "init_from.take"),
+        ("{run} | encoder.implementation=transformers", "`encoder.implementation`"),
+        ("{run} | -report.json", "--resume"),  # not finished
+        ("{run} | -encoder", "--keep-weights"),  # its weights were removed
+    ],
+)
+def test_mistakes_are_one_line(value, words, mnli_run, tiny_encoder, glue_files, tmp_path, capsys):
+    run = Path(shutil.copytree(mnli_run, tmp_path / "copy"))
+    value, _, change = value.format(run=run).partition(" | ")
+    if change.startswith("-"):
+        gone = run / change[1:]
+        shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    more = [change] if "=" in change else []
+    tiny = [*small(tiny_encoder, glue_files, "rte"), *more, f"init_from={value}"]
+    assert words in refused(capsys, GLUE / "rte.yaml", *tiny)
 
 
 def test_a_copy_of_the_encoder_elsewhere_is_the_same_one(
@@ -163,22 +170,6 @@ def test_a_copy_of_the_encoder_elsewhere_is_the_same_one(
     shutil.copytree(tiny_encoder, tmp_path / "copy")
     made = prepared(tmp_path / "copy", glue_files, f"init_from={mnli_run}")
     assert made.init_from.run == str(mnli_run)
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ("{{run: {run}, take: head}}", "the head of {run} does not fit task rte: linear.weight"),
-        ("{{run: {run}, take: head}}", "`take: pooling` leaves the head out"),
-        ("{{run: {run}, task: mlni}}", "no task 'mlni' (did you mean 'mnli'?)"),
-        ("{run}/nowhere", "no run there (config.yaml is missing)"),
-        ("{{run: {run}, take: all}}", "init_from.take"),
-    ],
-)
-def test_mistakes_are_one_line(value, words, mnli_run, tiny_encoder, glue_files, capsys):
-    tiny = small(tiny_encoder, glue_files, "rte")
-    setting = f"init_from={value.format(run=mnli_run)}"
-    assert words.format(run=mnli_run) in refused(capsys, GLUE / "rte.yaml", *tiny, setting)
 
 
 @pytest.mark.parametrize(
@@ -199,35 +190,9 @@ def test_a_head_of_the_same_classes_in_another_order(
         prepared(tiny_encoder, glue_files, *alone, start, task="mnli")
         return
     error = refused(capsys, GLUE / "mnli.yaml", *tiny, start)
-    assert "knows the classes of task mnli as entailment, neutral, contradiction, this" in error
-    assert "config as neutral, entailment, contradiction; `take: pooling` leaves" in error
+    assert "as entailment, neutral" in error and "as neutral, entailment" in error
     without = start.replace("head", "pooling")
     prepared(tiny_encoder, glue_files, *alone, without, task="mnli")
-
-
-def test_fresh_layers_and_another_runs_exclude_each_other(
-    mnli_run, tiny_encoder, glue_files, capsys
-):
-    tiny = [*small(tiny_encoder, glue_files, "rte"), "encoder.reinit_layers=1"]
-    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={mnli_run}")
-    assert "encoder.reinit_layers" in error
-
-
-def test_a_run_that_is_not_finished_is_one_line(
-    mnli_run, tiny_encoder, glue_files, tmp_path, capsys
-):
-    killed = tmp_path / "killed"
-    shutil.copytree(mnli_run, killed)
-    (killed / "report.json").unlink()
-    tiny = small(tiny_encoder, glue_files, "rte")
-    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={killed}")
-    assert f"{killed} is not finished: train it to its end with --resume" in error
-
-
-def test_the_other_implementation_is_named(mnli_run, tiny_encoder, glue_files, capsys):
-    tiny = [*small(tiny_encoder, glue_files, "rte"), "encoder.implementation=transformers"]
-    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={mnli_run}")
-    assert "was trained with another `encoder.implementation`: set the" in error
 
 
 def test_a_head_of_other_labels_is_one_line(tiny_encoder, glue_files, tmp_path, capsys):
@@ -240,7 +205,7 @@ def test_a_head_of_other_labels_is_one_line(tiny_encoder, glue_files, tmp_path, 
     tiny = small(tiny_encoder, glue_files, "stsb")
     start = f"init_from={{run: {run}, take: head}}"
     error = refused(capsys, GLUE / "stsb.yaml", *tiny, start)
-    assert "is for labels of the kind 'binary', task stsb has 'number'; `take: pooling`" in error
+    assert "'binary'" in error and "'number'" in error and "`take: pooling`" in error
     prepared(tiny_encoder, glue_files, start.replace("take: head", "take: pooling"), task="stsb")
 
 
@@ -266,12 +231,3 @@ def test_class_weights_are_those_of_this_config(there, here, tiny_encoder, glue_
         assert made.class_weights is None
     else:
         assert torch.equal(made.class_weights, plain.class_weights)
-
-
-def test_weights_that_were_removed_are_told(mnli_run, tiny_encoder, glue_files, tmp_path, capsys):
-    bare = tmp_path / "bare"
-    shutil.copytree(mnli_run, bare)
-    shutil.rmtree(bare / "encoder")
-    tiny = small(tiny_encoder, glue_files, "rte")
-    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={bare}")
-    assert "init_from" in error and "--keep-weights" in error

@@ -13,14 +13,7 @@ from multitask.training.loss import Objective, task_losses
 from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
 from tests.conftest import WORDS
-from tests.support.small_models import (
-    TASKS,
-    WEIGHTS,
-    D,
-    batch,
-    every_task,
-    scores_of,
-)
+from tests.support.small_models import TASKS, WEIGHTS, D, batch, every_task, scores_of
 
 ENCODER = {"embeddings", "layer_1", "layer_2"}
 

@@ -21,7 +21,6 @@ from multitask.models.pretrained import (
     load_tokenizer,
     use_kernels,
 )
-from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT, save_tiny_encoder
 from tests.support.panics import REASON, damage_tokenizer
@@ -50,14 +49,6 @@ def test_another_architecture_runs_in_transformers_and_a_line_says_why(configure
     assert isinstance(encoder, HFEncoder)
     (line,) = said
     assert SAYS in line and "it runs in `transformers`" in line
-
-
-@pytest.mark.parametrize("option", ["reinit_layers=1", "kernels=compiled"])
-def test_options_of_ours_are_refused_elsewhere(configure, option):
-    config = configure("encoder.implementation=transformers", f"encoder.{option}")
-    name = option.partition("=")[0]
-    with pytest.raises(UserError, match=rf"encoder\.{name}: our own encoder has it"):
-        load_pretrained(config)
 
 
 def test_fresh_layers_follow_the_seed_and_no_more_than_there_are(configure):
@@ -174,14 +165,6 @@ def test_a_tokenizer_larger_than_the_embeddings_is_refused(implementation, tmp_p
     tokenizer.save_pretrained(directory)
     with pytest.raises(UserError, match=message):
         load_encoder_and_tokenizer(directory)
-
-
-def test_check_refuses_a_tokenizer_larger_than_the_embeddings(configure, tmp_path):
-    tokenizer = load_tokenizer(str(save_tiny_encoder(tmp_path)))
-    tokenizer.add_tokens(["quokka"])
-    tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(UserError, match=r"encoder\.name: .*gives 'quokka' the id"):
-        set_up(configure(f"encoder.name={tmp_path}"), torch.device("cpu"))
 
 
 def without_pad_token(directory, **changes):

@@ -26,12 +26,7 @@ def make(name, options=(), weights=WEIGHTS):
     return build("projection", name, dict(options), context)
 
 
-ACTIVATION = {
-    "linear": lambda x: x,
-    "tanh": math.tanh,
-    "bert_pooler": math.tanh,
-    "mlp": math.tanh,
-}
+ACTIVATION = {"linear": lambda x: x, "tanh": math.tanh, "bert_pooler": math.tanh, "mlp": math.tanh}
 CASES = [(name, {}) for name in PROJECTIONS if name != "mlp_batchnorm"] + [
     ("linear", {"output_dim": 3}),
     ("tanh", {"output_dim": 8}),

@@ -80,10 +80,7 @@ def test_averages_equal_plain_loops(table):
 def test_probability_one_half_is_no_paraphrase_as_in_the_heads():
     assert average(task_type("binary"), [np.array([[0.4], [0.5]]), np.array([[0.6], [0.52]])])[
         0
-    ].tolist() == [
-        0,
-        1,
-    ]
+    ].tolist() == [0, 1]
 
 
 def test_the_average_of_numbers_is_their_plain_mean():

@@ -9,16 +9,7 @@ from pathlib import Path
 import pytest
 
 from multitask.reporting import html_page
-from multitask.reporting.page import (
-    Code,
-    Image,
-    Lines,
-    Page,
-    Section,
-    Text,
-    Tile,
-    markdown_block,
-)
+from multitask.reporting.page import Code, Image, Lines, Page, Section, Text, Tile, markdown_block
 from multitask.reporting.run_report import write_reports
 from multitask.reporting.table_formats import Table
 from multitask.store.run_directory import RunDirectory

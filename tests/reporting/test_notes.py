@@ -15,7 +15,7 @@ from multitask.reporting.paper_table import paper_table
 from multitask.reporting.read_runs import Group
 from multitask.reporting.write_sheet import write_sheet
 from tests.support.fabricated_run import write_run
-from tests.support.run_files import full_report
+from tests.support.run_files import full_report, report_of
 
 RUNS = [Path(f"runs/a-{number}") for number in range(5)]
 
@@ -155,7 +155,7 @@ def notes_of(run: Path, **paper: object) -> str:
 
 
 def test_encoder_rows_updates_and_seeds_of_ours_are_named(run):
-    report = json.loads((run / "report.json").read_text())
+    report = report_of(run)
     (line,) = [line for line in notes_of(run).splitlines() if line.startswith("- Our runs:")]
     rows = report["tasks"]["sst"]["data"]["train"]["rows"]
     assert f"encoder packaged-minilm; training rows {rows:,}; epochs 4; " in line

@@ -21,6 +21,7 @@ from multitask.reporting.write_sheet import write_sheet
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.fabricated_run import write_run
+from tests.support.run_files import report_of
 
 GLUE = [
     column
@@ -117,7 +118,7 @@ def runs(tmp_path_factory) -> dict[str, list[list[Path]]]:
             sets.append([root / f"{name}-{only[0]}-{seed}" for seed in (1, 2, 3)])
             for seed, run in enumerate(sets[-1], 1):
                 write_run(run, rows=80, seed=seed, noise=noise, only=only)
-                report = json.loads((run / "report.json").read_text())
+                report = report_of(run)
                 report["epoch_seconds"] = 10.0 * seed * (1 + (name == "good"))
                 report["dev_seconds"] = dict.fromkeys(only, 0.5)
                 (run / "report.json").write_text(json.dumps(report))
@@ -145,7 +146,7 @@ def test_cells_hold_the_statistic_of_the_reports_in_percent(runs, statistic):
             if not trained:
                 assert cell is None
                 continue
-            reports = [json.loads((run / "report.json").read_text()) for run in trained[0]]
+            reports = [report_of(run) for run in trained[0]]
             scores = [100 * r["tasks"][column["task"]]["dev"][column["metric"]] for r in reports]
             assert cell["values"] == pytest.approx(scores)
             assert cell[statistic] == pytest.approx(ways[statistic](scores))
@@ -158,7 +159,7 @@ def test_differences_are_those_of_a_comparison_of_that_metric(runs, tmp_path, ti
     for name, sets in runs.items():
         copies = [Path(shutil.copytree(run, tmp_path / run.name)) for run in sets[1]]
         for run in copies:
-            report = json.loads((run / "report.json").read_text())
+            report = report_of(run)
             report["tasks"]["para"]["metric"] = metric
             (run / "report.json").write_text(json.dumps(report))
         groups.append(Group(name, copies))
@@ -324,7 +325,7 @@ def test_a_note_is_about_all_runs_of_the_table(runs, tmp_path):
     held = {name: [list(map(Path, sets[0])), sets[1]] for name, sets in runs.items()}
     held["good"][0] = [shutil.copytree(run, tmp_path / run.name) for run in runs["good"][0]]
     for run in held["good"][0]:
-        report = json.loads((run / "report.json").read_text())
+        report = report_of(run)
         (run / "report.json").write_text(json.dumps(report | {"selection_split": "dev"}))
     (note,) = [note for note in made(held)["notes"] if "selected on the dev rows" in note]
     assert "every run" not in note and note.endswith("good-sst-3.")

@@ -41,10 +41,7 @@ def run(tmp_path):
 def test_runs_that_differ_in_seed_and_place_are_one_group_in_order_of_seeds(run):
     third, first, other = run("a-3", 3, lr=1.0), run("b/a-1", 1, lr=1.0), run("c-1", 1, lr=2.0)
     groups = group_runs([third, other, first])
-    assert [(group.name, group.runs) for group in groups] == [
-        ("a", [first, third]),
-        ("c", [other]),
-    ]
+    assert [(group.name, group.runs) for group in groups] == [("a", [first, third]), ("c", [other])]
 
 
 def test_a_key_that_is_newer_than_a_run_has_its_default(run):
@@ -215,12 +212,7 @@ def other(tmp_path):
 
 def dev_rows(copied_run, task="sst"):
     """The dev rows of a task as the run's report has it."""
-    return load_split(
-        copied_run,
-        task,
-        "dev",
-        RunDirectory(copied_run).load_report().tasks[task],
-    )
+    return load_split(copied_run, task, "dev", RunDirectory(copied_run).load_report().tasks[task])
 
 
 @pytest.mark.parametrize(("task", "metric"), [("sst", "accuracy"), ("sts", "pearson")])

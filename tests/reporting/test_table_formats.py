@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitask.reporting.table_formats import (
-    Table,
-    interval,
-    latex,
-    number,
-    p_value,
-    score,
-)
+from multitask.reporting.table_formats import Table, interval, latex, number, p_value, score
 
 
 def test_latex_escapes_what_would_be_a_command():

@@ -1,6 +1,5 @@
 """How the runs behind a row or a cell were trained."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from multitask.reporting.read_runs import run_config
 from multitask.reporting.training_facts import cell_facts, trained_rows, updates
 from multitask.store.saved import RunReport
 from tests.support.fabricated_run import edited, write_run
+from tests.support.run_files import report_of
 
 CONFIG = {"tasks": {"sst": {"batch_size": 32}, "qqp": {"batch_size": 8, "accumulation": 2}}}
 
@@ -46,13 +46,13 @@ def run_with(folder: Path, tasks: dict | None = None, **config: object) -> Path:
 
 
 def facts_of(run: Path, task: str, **changes: object) -> dict[str, object]:
-    report = RunReport.model_validate(json.loads((run / "report.json").read_text()) | changes)
+    report = RunReport.model_validate(report_of(run) | changes)
     return cell_facts(run_config(run), [report], task)
 
 
 def test_trained_rows_are_those_of_the_steps_and_a_probe_has_none(tmp_path):
     run = run_with(tmp_path / "run", {"sst": {"batch_size": 8}, "sts": {"batch_size": 16}})
-    report = json.loads((run / "report.json").read_text())
+    report = report_of(run)
     turns = {name: entry["turns"]["trained"] for name, entry in report["tasks"].items()}
     assert turns["sst"] and turns["sts"]
     assert facts_of(run, "sst")["trained_rows"] == 8 * turns["sst"]

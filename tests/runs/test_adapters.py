@@ -23,8 +23,7 @@ from multitask.training.step import train_step
 from multitask.training.trainer import Trainer
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
-from tests.support.kill import kill_inside
-from tests.support.run_files import events, results
+from tests.support.run_files import report_of
 from tests.support.small_models import CONTEXT, TASKS, D, batch, every_task, scores_of
 
 PRESET = ROOT / "configs" / "cs224n.yaml"
@@ -253,20 +252,6 @@ def test_an_adapter_has_a_frozen_baseline_beside_it(tiny_overrides, tmp_path):
     assert baselines["sst"]["frozen"] and not baselines["qqp"]["frozen"]
 
 
-@pytest.mark.slow
-def test_a_killed_run_with_adapters_resumes_to_the_same_numbers(tiny_overrides, tmp_path):
-    more = [*MIXED, STAGES, "training.frozen_baseline=false", "training.checkpoint_steps=4"]
-    directories = [tmp_path / "whole", tmp_path / "killed"]
-    unbroken, killed = (
-        [str(PRESET), *tiny_overrides, *more, f"output_dir={d}"] for d in directories
-    )
-    assert run_multitask.main(unbroken) == 0
-    kill_inside("multitask.training.trainer:train_step", "after", 14, killed)
-    assert run_multitask.main([*killed, "--resume"]) == 0
-    assert events(directories[0]) == events(directories[1])
-    assert results(directories[0]) == results(directories[1])
-
-
 # ---- the right task's adapter
 
 
@@ -322,7 +307,7 @@ def test_prediction_takes_the_tasks_own_adapter(tiny_overrides, tmp_path):
             result[task] = measure(run.score(task, rows), rows, reader)["loss"]
         return result
 
-    report = json.loads((run_dir / "report.json").read_text())
+    report = report_of(run_dir)
     reported = {task: entry["dev"]["loss"] for task, entry in report["tasks"].items()}
     before = said()
     assert dev_losses() == pytest.approx(reported)
@@ -349,25 +334,6 @@ def test_check_prints_the_adapters(tiny_overrides, capsys):
     assert "tasks.sst: 165\n" in plan
     assert "sts.adapter 2e-05" in plan
     assert "frozen: qqp, qqp.adapter, sst.adapter\n" in plan
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (["tasks.sst.adapter=pall"], "tasks.sst.adapter: unknown adapter 'pall' (did you mean "),
-        (["tasks.sst.adapter={name: pal, size: 50}"], "12 heads, size 50"),
-        (["tasks.sst.adapter={name: pal, sice: 60}"], "tasks.sst.adapter.sice: adapter 'pal' has"),
-        (["tasks.sst.adapter={name: pal, layers: [7]}"], "tasks.sst.adapter.layers: adapter 'pal'"),
-        (["tasks.sst.adapter=pal", "encoder.implementation=transformers"], "of our own encoder"),
-        (["tasks.sst.adapter_lr=0"], "tasks.sst.adapter_lr: "),
-        (["stages=[{freeze: [sst.adapter]}]"], "stages.0.freeze.0: no part 'sst.adapter'"),
-    ],
-)
-def test_a_mistake_is_one_line(changes, message, tiny_overrides, capsys):
-    capsys.readouterr()
-    assert run_multitask.main(["check", str(PRESET), *tiny_overrides, *changes]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: command line: ") and message in line
 
 
 def test_an_encoder_that_is_not_ours_is_named_with_the_line_of_the_adapter(

@@ -11,6 +11,7 @@ import run_multitask
 from multitask.config import load_config
 from multitask.config.registry import task_type
 from tests.conftest import ROOT, WORDS
+from tests.support.run_files import report_of
 
 CONFIGS = ROOT / "configs"
 
@@ -61,7 +62,7 @@ def test_exercise_2_trains_on_1000_rows_with_loss_and_accuracy_per_epoch(
         capsys.readouterr().err
     )
     run = desk / "runs" / name
-    report = json.loads((run / "report.json").read_text())
+    report = report_of(run)
     data = report["tasks"]["sst2"]["data"]
     assert (data["train"]["rows"], data["dev"]["rows"]) == (1000, 130)
     assert report["steps"]["done"] == 3 * 32  # 31 batches of 32 and one of 8

@@ -1,4 +1,4 @@
-"""Runs with a quantised encoder: config, start, gradual training, kill and resume, export."""
+"""Runs with a quantised encoder: config, start, training, export."""
 
 import json
 import re
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-import run_multitask
 from multitask import load
 from multitask.config import load_config
 from multitask.config.config import seen_corpora
@@ -16,17 +15,12 @@ from multitask.models.encoders.bitlinear import bit_layers
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.models.pretrained import load_head_weights, load_pretrained
 from multitask.store.saved import SplitFacts
-from multitask.utils.errors import UserError
 from tests.conftest import ROOT
-from tests.support.kill import kill_inside
+from tests.support.commands import main
+from tests.support.run_files import report_of
 
 PRESET = ROOT / "configs" / "cs224n.yaml"
-GRADUAL = "encoder.bitlinear={gradual: 0.5}"
 SST = ["tasks.qqp=null", "tasks.sts=null", "training.frozen_baseline=false"]
-
-
-def main(*arguments: object) -> int:
-    return run_multitask.main([str(argument) for argument in arguments])
 
 
 def losses(run_dir) -> list[float]:
@@ -45,18 +39,6 @@ def test_the_config_says_which_layers_become_ternary(configure):
     assert not bit_layers(plain) and len(bit_layers(encoder)) == 2 * 4
     for name, tensor in plain.state_dict().items():
         assert torch.equal(encoder.state_dict()[name], tensor)  # the loaded weights
-    with pytest.raises(UserError, match=r"encoder\.bitlinear\.layers: none of the 2 layers"):
-        load_pretrained(configure("encoder.bitlinear={layers: inner}"))
-    with pytest.raises(UserError, match=r"encoder\.bitlinear\.gradual"):
-        configure("encoder.bitlinear={gradual: 1.5}")
-
-
-@pytest.mark.parametrize("option", ["bitlinear={}", "from_scratch=true"])
-def test_only_our_own_encoder_has_it(configure, option):
-    config = configure("encoder.implementation=transformers", f"encoder.{option}")
-    name = option.partition("=")[0]
-    with pytest.raises(UserError, match=rf"encoder\.{name}: our own encoder has it"):
-        load_pretrained(config)
 
 
 def test_from_scratch_takes_the_architecture_alone(configure):
@@ -83,29 +65,6 @@ def test_an_encoder_from_scratch_has_seen_nothing(configure):
         config = configure(*packaged, *more, "tasks.sst.data.corpus=quora")
         result = data_warnings(config, {"sst": {"dev": counts}}, {"sst"})
         assert sum("sst: packaged-minilm has seen quora" in line for line in result) == said
-
-
-def test_from_scratch_and_init_from_exclude_each_other(configure):
-    with pytest.raises(UserError, match=r"encoder\.from_scratch: `init_from` brings the weights"):
-        configure("encoder.from_scratch=true", "init_from=runs/x")
-
-
-@pytest.mark.slow
-def test_killed_gradual_run_resumes_to_the_same_numbers(tiny_overrides, tmp_path):
-    """lambda comes from the step: killed half way up, every loss is the same to the last bit."""
-    settings = [PRESET, *tiny_overrides, *SST, "training.epochs=4", "training.checkpoint_steps=2"]
-    unbroken, killed, plain = (tmp_path / name for name in ("whole", "killed", "plain"))
-    assert main(*settings, GRADUAL, f"output_dir={unbroken}") == 0
-    command = [*map(str, settings), GRADUAL, f"output_dir={killed}"]
-    kill_inside("multitask.training.trainer:train_step", "after", 4, command)
-    assert not (killed / "report.json").exists()
-    assert main(*command, "--resume") == 0
-    assert losses(killed) == losses(unbroken) and len(losses(unbroken)) == 12
-    reports = [json.loads((run / "report.json").read_text()) for run in (unbroken, killed)]
-    assert reports[0]["tasks"] == reports[1]["tasks"]
-    assert main(*settings, f"output_dir={plain}") == 0
-    assert losses(plain)[0] == losses(unbroken)[0]  # lambda is 0
-    assert losses(plain)[1] != losses(unbroken)[1]
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +95,7 @@ def test_a_loaded_run_is_quantised_and_scores_as_it_was_scored(trained):
     run = load(trained)
     assert len(bit_layers(run.encoder("sst")[0])) == 8
     scores = run.score_split("sst", run.load_split("sst", "dev"))
-    report = json.loads((trained / "report.json").read_text())
+    report = report_of(trained)
     golds = run.load_split("sst", "dev").rows.gold
     assert (scores.predictions == golds).mean() == report["tasks"]["sst"]["dev"]["accuracy"]
 

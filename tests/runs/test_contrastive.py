@@ -13,9 +13,7 @@ from multitask.inference.scoring import measure
 from multitask.training.loss import Objective
 from multitask.training.step import train_step
 from multitask.utils.errors import UserError
-from tests.conftest import save_tiny_encoder
 from tests.support.contrastive_run import batch_of, prepared, write_config
-from tests.support.processes import TORCHRUN, launch
 from tests.support.run_files import events, report_of
 
 # ---- evaluation
@@ -115,13 +113,6 @@ def test_a_contrastive_task_may_share_anothers_pooling(contrastive_files, tiny_e
     assert not torch.allclose(compared, pooled)
 
 
-def test_a_head_with_weights_needs_the_projection_it_trains_with(contrastive_config):
-    file = contrastive_config("single", "{name: contrastive, mlp_only_train: true}")
-    head = "tasks.sts.head={name: cosine_regression, linear: true}"
-    with pytest.raises(UserError, match=r"sts\.share_pooling: 'views' scores without its"):
-        prepared(file, head, "stages=null")
-
-
 # ---- runs
 
 
@@ -146,7 +137,7 @@ def test_a_run_learns_reports_and_exports(contrastive_config, input, pooling, tm
     steps = [e["loss"] for e in events(directory) if e["event"] == "step"]
     assert np.mean(steps[-4:]) < 0.7 * np.mean(steps[:4])
     assert {e["task"] for e in events(directory) if e["event"] == "step"} == {"views"}
-    evaluations = [e for e in events(directory) if e["event"] == "eval"]
+    evaluations = events(directory, "eval")
     report = report_of(directory)
     views, sts = report["tasks"]["views"], report["tasks"]["sts"]
     assert views["label_type"] == "views" and views["metric"] == "probability"
@@ -187,31 +178,6 @@ def test_it_does_not_count_in_the_mean_beside_other_tasks(contrastive_config, tm
 
 
 @pytest.mark.slow
-def test_two_processes_take_the_steps_of_one(contrastive_files, tmp_path):
-    """Without dropout; 48 rows in batches of 5 leave rests that do not halve."""
-    encoder = save_tiny_encoder(tmp_path / "encoder", attention_probs_dropout_prob=0.0)
-    head = "{name: contrastive, chunk: 3}"
-    settings = {"pooling": "mean", "dropout": 0}
-    file = write_config(
-        tmp_path / "c.yaml", encoder, contrastive_files, "triplet", head, **settings
-    )
-    both = ["tasks.views.batch_size=5", "tasks.views.accumulation=2"]
-    alone, two = tmp_path / "alone", tmp_path / "two"
-    assert run_multitask.main([file, *both, f"output_dir={alone}"]) == 0
-    result = launch(TORCHRUN, "run_multitask.py", file, *both, f"output_dir={two}")
-    assert result.returncode == 0, result.stderr
-    steps, expected = ([e for e in events(d) if e["event"] == "step"] for d in (two, alone))
-    assert len(steps) == len(expected) >= 5
-    for key, rtol in (("loss", 1e-5), ("grad_norm", 1e-4)):
-        actual, right = ([e[key] for e in one] for one in (steps, expected))
-        np.testing.assert_allclose(actual, right, rtol=rtol)
-    assert report_of(two)["processes"] == 2
-    actual, right = (report_of(directory)["tasks"]["views"] for directory in (two, alone))
-    assert actual["dev"] == pytest.approx(right["dev"], rel=1e-4)
-    assert actual["baselines"]["trivial"] == pytest.approx(right["baselines"]["trivial"])
-
-
-@pytest.mark.slow
 def test_commands_take_the_dev_rows_that_are_part_of_train(
     contrastive_files, tiny_encoder, tmp_path, capsys
 ):
@@ -237,62 +203,8 @@ def test_commands_take_the_dev_rows_that_are_part_of_train(
     assert result["probability"] == pytest.approx(dev["probability"])
 
 
-# ---- mistakes
-
-
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("tasks.views.input=cross", "input cross needs `data.text2`"),
-        ("tasks.views.input=triplet", "needs `data.text2`"),
-        ("tasks.views.pooling=tokens", "does not look at tokens"),
-        ("tasks.views.batch_size=1", "nothing to compare with"),
-        ("encoder.freeze=true", "both views of a text are one vector"),
-        ("tasks.views.head={name: contrastive, temperature: 0}", "must be positive"),
-        (
-            "tasks.views.data.labels=[a, b]",
-            "the head predicts which texts go together: leave this out",
-        ),
-        ("tasks.views.data.where={kinds: 1}", "did you mean 'kind'?"),
-        ("tasks.views.data.dev=triplets.tsv", "it replaces `dev`"),
-        ("tasks.views.metric=spearman", "has the metrics probability, accuracy"),
-        ("tasks.views.course_file={name: a, column: b}", "course_file: head"),
-        ("tasks.views.eval_pooling=layer_attention", "would never be trained"),
-        ("tasks.views.eval_pooling=tokens", "no pooling"),
-        ("tasks.sts.share_pooling=view", "did you mean 'views'?"),
-        ("tasks.sts.pooling=max", "must be as in 'views'"),
-        ("training.select=stss", "did you mean 'sts'?"),
-    ],
-)
-def test_a_mistake_is_one_line(contrastive_config, override, said):
-    with pytest.raises(UserError) as caught:
-        prepared(contrastive_config(), override)
-    assert said in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_task_that_is_scored_at_the_end_cannot_select(contrastive_config):
-    rows = "{format: tsv, dev: sts-dev.csv, text: sentence1, text2: sentence2, label: similarity}"
-    more = f"tasks.more={{share_head: sts, data: {rows}}}"
-    with pytest.raises(UserError, match=r"training.select: "):
-        prepared(contrastive_config(), more, "training.select=more")
-
-
 def test_scores_of_a_pooling_that_only_trains_are_not_watched(contrastive_config, tmp_path):
     file = contrastive_config("siamese", pooling="hire", data=None)
     short = ["tasks.views.eval_pooling=mean", "training.max_steps=1"]
     assert run_multitask.main([file, *short, f"output_dir={tmp_path / 'run'}"]) == 0
     assert all(e["event"] != "importance" for e in events(tmp_path / "run"))
-
-
-def test_mlp_only_train_needs_an_mlp(contrastive_config):
-    file = contrastive_config("single", "{name: contrastive, mlp_only_train: true}")
-    with pytest.raises(UserError, match="`mlp_only_train` needs one: `mlp`"):
-        prepared(file, "tasks.views.projection=null", "tasks.sts.projection=null")
-    with pytest.raises(UserError, match="needs `input: single` or"):
-        prepared(
-            contrastive_config("siamese"),
-            "tasks.views.input=cross",
-            "tasks.views.head.name=contrastive",
-        )
-    with pytest.raises(UserError, match="it needs `input: siamese`"):
-        prepared(contrastive_config("triplet"), "tasks.views.head=cosine_regression")

@@ -1,4 +1,4 @@
-"""DiffCSE as a task: its batches, a run, kill -9 and resume, two processes."""
+"""DiffCSE as a task: its batches, a run."""
 
 import numpy as np
 import pytest
@@ -10,11 +10,8 @@ from multitask import load
 from multitask.data.collate import by_task
 from multitask.training.loss import task_losses
 from multitask.utils.errors import UserError
-from tests.conftest import save_tiny_encoder
 from tests.support.contrastive_run import prepared, write_config
-from tests.support.kill import kill_inside
-from tests.support.processes import TORCHRUN, launch
-from tests.support.run_files import events, report_of
+from tests.support.run_files import events
 from tests.support.tiny_bert import save_tiny_mlm
 
 
@@ -85,35 +82,6 @@ def test_a_run_learns_and_loads_without_its_generator(run_dir, config, generator
         assert load(run_dir).encode(["a good film"], task="views").shape == (1, 32)
     finally:
         gone.rename(generator)
-
-
-@pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_numbers(run_dir, config, tmp_path):
-    directory = tmp_path / "run"
-    full = [*command(config), f"output_dir={directory}"]
-    kill_inside("multitask.training.trainer:train_step", "after", 8, full)
-    assert run_multitask.main([*full, "--resume"]) == 0
-    assert events(directory) == events(run_dir)
-    assert report_of(directory)["tasks"] == report_of(run_dir)["tasks"]
-
-
-@pytest.mark.slow
-def test_two_processes_take_the_steps_of_one(contrastive_files, generator, tmp_path):
-    encoder = save_tiny_encoder(tmp_path / "encoder", attention_probs_dropout_prob=0.0)
-    head = f"{{name: diffcse, generator: {generator}, rtd_weight: 0.5, chunk: 3}}"
-    file = write_config(
-        tmp_path / "c.yaml", encoder, contrastive_files, "single", head, "mean", dropout=0
-    )
-    more = ["tasks.views.batch_size=5"]
-    alone, two = tmp_path / "alone", tmp_path / "two"
-    assert run_multitask.main([file, *more, f"output_dir={alone}"]) == 0
-    result = launch(TORCHRUN, "run_multitask.py", file, *more, f"output_dir={two}")
-    assert result.returncode == 0, result.stderr
-    steps, expected = ([e for e in events(d) if e["event"] == "step"] for d in (two, alone))
-    assert len(steps) == len(expected) >= 9
-    for key, rtol in (("loss", 1e-4), ("grad_norm", 1e-3)):
-        actual, right = ([e[key] for e in one] for one in (steps, expected))
-        np.testing.assert_allclose(actual, right, rtol=rtol)
 
 
 def test_a_generator_that_does_not_fit_is_one_line(config, tiny_encoder, run_dir, tmp_path):

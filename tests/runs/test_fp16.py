@@ -10,6 +10,7 @@ import pytest
 import run_multitask
 from multitask import load
 from tests.conftest import save_tiny_encoder
+from tests.support.commands import small
 from tests.support.kill import kill_inside
 from tests.support.processes import TORCHRUN, launch
 from tests.support.run_files import events, report_of, results
@@ -31,9 +32,8 @@ SURGERY = ["training.combine=joint", "training.gradient_surgery=pcgrad"]
 
 
 def command(encoder, course_files, *changes):
-    lengths = [f"tasks.{task}.max_length=48" for task in TASKS]
-    names = [f"data_dir={course_files}", f"encoder.name={encoder}", "training.precision=fp16"]
-    return ["configs/cs224n.yaml", *names, *lengths, "training.frozen_baseline=false", *changes]
+    fixed = ["training.precision=fp16", "training.frozen_baseline=false"]
+    return small(encoder, course_files, *fixed, *changes)
 
 
 @pytest.mark.parametrize("changes", [[], SURGERY], ids=["alternate", "surgery"])

@@ -12,7 +12,6 @@ from multitask.models.pretrained import load_pretrained
 from multitask.training.loss import Objective, task_losses
 from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
-from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.small_models import CONTEXT, WEIGHTS, batch, scores_of
 
@@ -164,18 +163,3 @@ def test_no_layer_is_kept_that_is_not_pooled(make, monkeypatch, pooling, layers)
     )
     model(separate({"sst": batch("sst")}))
     assert asked == [(layers, "first" if pooling == "max_cls" else "all")]
-
-
-@pytest.mark.parametrize(
-    ("pooling", "words"),
-    [
-        ("max_seq_mha", "pooling 'max_seq_mha': last must be from 1 to the encoder's 2 layers, no"),
-        ("{name: mha, heads: 5}", "heads must divide the encoder's width: 5 heads, width 32"),
-        ("{name: hire, layers: [3]}", "layers must be different numbers from 0, the embeddings, t"),
-        ("{name: hire, gru_layers: 1}", "pooling 'hire' has no option 'gru_layers'"),
-    ],
-)
-def test_what_does_not_fit_the_encoder_is_one_line_with_the_key(make, pooling, words):
-    with pytest.raises(UserError) as caught:
-        make(f"tasks.sst.pooling={pooling}")
-    assert "tasks.sst.pooling" in str(caught.value) and words in str(caught.value)

@@ -24,12 +24,7 @@ CHANGES = [
     "training.max_steps=5",
     "training.frozen_baseline=false",
 ]
-EXPORTS = {
-    "peft": "sst",
-    "transformers": "sst",
-    "sentence-transformers": "sts",
-    "onnx": "sts",
-}
+EXPORTS = {"peft": "sst", "transformers": "sst", "sentence-transformers": "sts", "onnx": "sts"}
 
 
 def arguments(kind, course_files, directory, run, *more):

@@ -14,7 +14,6 @@ from multitask.training.loss import task_losses
 from multitask.training.setup import set_up
 from multitask.training.trainer import Trainer
 from multitask.utils import distributed
-from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
 from tests.support.masked_lm_run import CONFIG, FAST, tiny
 from tests.support.run_files import events
@@ -271,42 +270,7 @@ def test_our_encoder_and_transformers_train_the_same_steps(overrides, tmp_path):
         (tmp_path / implementation).mkdir()
         trainer = Trainer(made, tmp_path / implementation, lambda line: None)
         trainer.run()
-        steps = [e for e in events(tmp_path / implementation) if e["event"] == "step"]
+        steps = events(tmp_path / implementation, "step")
         losses.append([step["loss"] for step in steps])
     assert len(losses[0]) == 4
     np.testing.assert_allclose(*losses, rtol=1e-5)
-
-
-# ---- mistakes
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("tasks.mlm.pooling=mean", "looks at tokens: it needs `pooling: tokens`"),
-        ("tasks.sst.pooling=tokens", "head 'classification' does not look at tokens"),
-        ("tasks.sst.data={texts_of: [qqp], label: sentiment}", "expected|`texts_of` says"),
-        ("tasks.mlm.data.texts_of=[sst, qpq]", "did you mean 'qqp'"),
-        ("tasks.mlm.data.texts_of=[mlm]", "expected a task that reads training rows"),
-        ("tasks.mlm.data.texts_of=[]", "at least"),
-        ("tasks.mlm.data.train=x.csv", "`texts_of` says whose rows these are"),
-        ("tasks.mlm.data.labels=[a, b]", "the head predicts masked tokens: leave this out"),
-        ("tasks.mlm.metric=f1", "has the metrics accuracy, not 'f1'"),
-        ("tasks.mlm.head.mask_share=1.5", "mask_share must be between 0 and 1"),
-        ("tasks.mlm.head.whole_word=true", "did you mean 'whole_words'"),
-        ("tasks.mlm.course_file={name: mlm, column: X}", r"course_file"),
-        (
-            "training.sampler={name: round_robin, oversample: {while_train_score_below: 0.4}}",
-            "mlm has no training score",
-        ),
-    ],
-)
-def test_mistakes_are_one_line(overrides, change, message):
-    with pytest.raises(UserError, match=message) as caught:
-        prepared(*overrides, change)
-    assert "\n" not in str(caught.value)
-
-
-def test_shared_rows_are_refused(overrides):
-    with pytest.raises(UserError, match=r"it cannot share rows: see `data\.texts_of`"):
-        prepared(*overrides, "tasks.mlm.data={texts_of: null, same_rows_as: sst}")

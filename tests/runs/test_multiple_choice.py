@@ -15,8 +15,6 @@ from multitask.models.encoders.bert_weights import to_transformers
 from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.support.choices_run import COUNT, chosen, write_choices
-from tests.support.kill import kill_inside
-from tests.support.messages import complaint
 from tests.support.run_files import events, report_of
 from tests.support.token_run import write_lines
 
@@ -98,16 +96,13 @@ def test_its_mistakes_are_a_table_of_context_and_two_endings(begun):
     assert row[:4] == [*cells, endings[surest["prediction"]]]
 
 
-def test_evaluate_and_python_give_the_saved_predictions(run_dir, capsys):
+def test_python_gives_the_saved_predictions_with_their_names(run_dir):
     saved, rows = records_of(run_dir), chosen(60, 1)
     for one, record in zip(load(run_dir).predict("ending", map(typed, rows)), saved, strict=True):
         assert one["prediction"] == record["prediction"]
         assert one["names"] == record["texts"][1:]
         assert one["name"] == one["names"][one["prediction"]]
         np.testing.assert_allclose(one["scores"], record["scores"], atol=1e-5)
-    assert run_multitask.main(["evaluate", str(run_dir)]) == 0
-    accuracy = report_of(run_dir)["tasks"]["ending"]["dev"]["accuracy"]
-    assert f"{accuracy:.3f}" in capsys.readouterr().out
 
 
 def test_scores_are_those_of_transformers(run_dir):
@@ -145,20 +140,6 @@ def test_other_texts_are_refused_in_one_line(texts, message, run_dir):
     with pytest.raises(UserError, match=message) as raised:
         load(run_dir).predict("ending", texts)
     assert "\n" not in str(raised.value)
-
-
-def test_predict_reads_a_file(run_dir, tmp_path, capsys):
-    rows = chosen(3, 9)
-    write_lines(
-        tmp_path / "mine.jsonl", [{k: row[k] for k in ("context", "endings")} for row in rows]
-    )
-    given = ["predict", str(run_dir), "--task", "ending", "--file", str(tmp_path / "mine.jsonl")]
-    capsys.readouterr()
-    assert run_multitask.main(given) == 0
-    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    wanted = load(run_dir).predict("ending", [typed(row) for row in rows])
-    assert [one["texts"] for one in shown] == [list(typed(row)) for row in rows]
-    assert [one["name"] for one in shown] == [one["name"] for one in wanted]
 
 
 def test_runs_are_compared_and_averaged(run_dir, begun, tmp_path):
@@ -265,44 +246,3 @@ def test_onnx_takes_the_tensors_of_transformers(run_dir, tmp_path, capsys):
     code = (target / "README.md").read_text().split("```python\n")[1].split("```")[0]
     exec(code.replace("session.run", "result = session.run"), made := {})
     assert made["result"][0].shape == (1, 2)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("tasks.ending.head=classification", "it needs `input: single` or `input: cross`"),
-        ("tasks.ending.data.labels=[a, b]", "the head predicts which of several endings is right"),
-        (
-            "tasks.more={head: multiple_choice, input: choices, pooling: cls, max_length: 24, "
-            "data: {same_rows_as: ending, choices: endings, label: label}}",
-            "it cannot share rows",
-        ),
-        (
-            "tasks.more={head: classification, pooling: cls, max_length: 24, "
-            "data: {same_rows_as: ending, label: label}}",
-            "it cannot share rows",
-        ),
-    ],
-)
-def test_keys_that_do_not_fit_are_refused(change, message, config, capsys):
-    assert message in complaint(capsys, config, change, "output_dir=nowhere")
-
-
-@pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_numbers(config, tmp_path):
-    given = [
-        "training.max_steps=12",
-        "training.checkpoint_steps=2",
-        "training.frozen_baseline=false",
-    ]
-    whole, killed = (
-        [str(config), *given, f"output_dir={tmp_path / name}"] for name in ("whole", "killed")
-    )
-    assert run_multitask.main(whole) == 0
-    kill_inside("multitask.training.trainer:train_step", "after", 7, killed)
-    assert run_multitask.main([*killed, "--resume"]) == 0
-    losses = [
-        [line["loss"] for line in events(tmp_path / name, "step")] for name in ("whole", "killed")
-    ]
-    assert losses[0] == losses[1] and len(losses[0]) == 12
-    assert records_of(tmp_path / "whole") == records_of(tmp_path / "killed")

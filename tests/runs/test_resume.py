@@ -8,27 +8,48 @@ from torch.amp import GradScaler
 
 import run_multitask
 from multitask.training import trainer
+from tests.support.commands import small
 from tests.support.kill import kill_inside
 from tests.support.run_files import events, report_of, results
 
 pytestmark = pytest.mark.slow
 
+STEP, SCORE = "multitask.training.trainer:train_step", "multitask.inference.scoring:Scorer.score"
+CHECKPOINTS = "multitask.training.checkpoints"
+PRESET, MASKED_LM = "configs/cs224n.yaml", "configs/cs224n_mlm.yaml"
 SETTINGS = ["training.epochs=3", "training.checkpoint_steps=4"]
+JOINT = ["training.combine=joint", "training.gradient_surgery=gradvac"]
+JOINT += ["training.loss_weighting=uncertainty"]
+SMART = "defaults.smart={eps: 1e-3, noise: 1e-3, bregman: 1.0}"
+ADAPTERS = [
+    "tasks.sst.adapter={name: pal, size: 12, heads: 3}",
+    "tasks.qqp.adapter={name: houlsby, size: 7}",
+    "tasks.sts.adapter={name: low_rank, size: 5, layers: [2]}",
+    "stages=[{freeze: [encoder, adapters], epochs: 1}, {freeze: [encoder, heads], epochs: 1}, "
+    "{freeze: [sst.adapter, qqp], epochs: 1}, {epochs: 1}]",
+]
+# what has a state besides weights and moments: the step after which it is killed, the settings
+METHODS = {
+    "smart": (6, PRESET, [SMART, "defaults.smart.every=2", "training.conflict_steps=3",
+                                "training.schedule=polynomial", "training.schedule_power=2"]),
+    "smart, joint": (6, PRESET, [SMART, *JOINT, "training.surgery_every=2"]),
+    "joint, second stage": (6, PRESET, [
+        *JOINT, "stages=[{tasks: [sst, qqp], epochs: 1}, {tasks: [qqp, sts], epochs: 3}]"]),
+    "adapters, second stage": (14, PRESET, ADAPTERS),
+    "gradual ternary": (4, PRESET, ["encoder.bitlinear={gradual: 0.5}"]),
+    "masked LM": (7, MASKED_LM, [
+        "tasks.mlm.max_length=48",
+        "stages=[{tasks: [mlm], epochs: 2}, {tasks: [sst, qqp, sts], epochs: 1}]"]),
+}  # fmt: skip
 
 
-def command(overrides: list[str], run_dir: Path, *more: str) -> list[str]:
-    return ["configs/cs224n.yaml", *overrides, *SETTINGS, f"output_dir={run_dir}", *more]
+def command(overrides: list[str], run_dir: Path, *more: str, preset: str = PRESET) -> list[str]:
+    return [preset, *overrides, *SETTINGS, f"output_dir={run_dir}", *more]
 
 
 @pytest.fixture(scope="module")
 def overrides(tiny_encoder: Path, course_files: Path) -> list[str]:
-    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    return [
-        f"data_dir={course_files}",
-        f"encoder.name={tiny_encoder}",
-        "training.precision=bf16",
-        *lengths,
-    ]
+    return small(tiny_encoder, course_files, "training.precision=bf16")[1:]
 
 
 @pytest.fixture(scope="module")
@@ -41,34 +62,18 @@ def uninterrupted(overrides: list[str], tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.parametrize(
     ("place", "when", "nth"),
     [
-        ("multitask.training.trainer:train_step", "before", 3),  # no checkpoint yet
-        ("multitask.training.trainer:train_step", "after", 14),  # between two checkpoints
-        ("multitask.inference.scoring:Scorer.score", "before", 5),  # inside an evaluation
-        (
-            "multitask.training.checkpoints:write_tensors",
-            "after",
-            2,
-        ),  # weights written, not the rest
-        ("multitask.training.checkpoints:write_state", "before", 4),  # inside a checkpoint
-        (
-            "multitask.training.checkpoints:prune",
-            "before",
-            4,
-        ),  # checkpoint written, old ones still there
-        (
-            "multitask.inference.write_predictions:write_predictions",
-            "before",
-            2,
-        ),  # trained, report unfinished
+        (STEP, "before", 3),  # no checkpoint yet
+        (STEP, "after", 14),  # between two checkpoints
+        (SCORE, "before", 5),  # inside an evaluation
+        (f"{CHECKPOINTS}:write_tensors", "after", 2),  # weights written, not the rest
+        (f"{CHECKPOINTS}:write_state", "before", 4),  # inside a checkpoint
+        (f"{CHECKPOINTS}:prune", "before", 4),  # checkpoint written, old ones still there
+        # trained, report unfinished
+        ("multitask.inference.write_predictions:write_predictions", "before", 2),
     ],
 )
 def test_killed_run_resumes_to_the_same_numbers(
-    place: str,
-    when: str,
-    nth: int,
-    overrides: list[str],
-    uninterrupted: Path,
-    tmp_path: Path,
+    place: str, when: str, nth: int, overrides: list[str], uninterrupted: Path, tmp_path: Path
 ) -> None:
     run_dir = tmp_path / "run"
     kill_inside(place, when, nth, command(overrides, run_dir))
@@ -77,6 +82,23 @@ def test_killed_run_resumes_to_the_same_numbers(
     assert events(run_dir) == events(uninterrupted)  # every loss to the last bit, no step twice
     assert results(run_dir) == results(uninterrupted)
     assert not [path for path in run_dir.rglob("*") if path.name.startswith(".")]  # no scraps
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_killed_run_of_a_method_resumes_to_the_same_numbers(name, overrides, tmp_path):
+    nth, preset, settings = METHODS[name]
+    if "gradient_surgery" in str(settings):
+        pytest.importorskip("torchjd")
+    settings = [*settings, "training.frozen_baseline=false"]
+    whole, killed = (
+        command(overrides, tmp_path / directory, *settings, preset=preset)
+        for directory in ("whole", "killed")
+    )
+    assert run_multitask.main(whole) == 0
+    kill_inside(STEP, "after", nth, killed)
+    assert run_multitask.main([*killed, "--resume"]) == 0
+    assert events(tmp_path / "killed") == events(tmp_path / "whole")
+    assert results(tmp_path / "killed") == results(tmp_path / "whole")
 
 
 def test_a_run_in_fp16_resumes_with_its_scale(overrides, tmp_path, monkeypatch):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from multitask import load
 from multitask.store.run_directory import RunDirectory
 from tests.conftest import ROOT
 from tests.support.commands import main
@@ -65,20 +64,3 @@ def test_evaluate_gives_the_scores_of_the_report(case):
     evaluated = json.loads(RunDirectory(run).evaluation("dev").read_text())
     for task, entry in report_of(run)["tasks"].items():
         assert evaluated[task]["metrics"] == entry["dev"]
-
-
-def test_predict_writes_the_same_files(case):
-    _, run = case
-    saved = {file: file.read_text() for file in (run / "predictions").glob("*.jsonl")}
-    assert main("predict", run, "--again") == 0
-    assert saved == {file: file.read_text() for file in saved} != {}
-
-
-def test_a_loaded_run_predicts_and_every_task_is_exported(case, tmp_path):
-    _, run = case
-    loaded = load(run)
-    assert len(loaded.predict("sst", ["a cat", "a dog"])) == 2
-    assert len(loaded.predict("qqp", [("a cat", "a dog")])) == 1
-    for task in loaded.tasks:
-        words = ["--format", "transformers", "--encoder-only", "--task", task]
-        assert main("export", run, tmp_path / task, *words) == 0

@@ -1,4 +1,4 @@
-"""SMART, learned weights, surgery in complete runs: off changes nothing, resume is exact."""
+"""SMART, learned weights, surgery in complete runs; test_resume.py kills them."""
 
 import inspect
 import json
@@ -12,7 +12,6 @@ from multitask.models.encoders.bitlinear import bit_layers
 from multitask.models.weights import read_tensors
 from multitask.store.run_directory import RunDirectory
 from multitask.training import trainer
-from tests.support.kill import kill_inside
 from tests.support.run_files import events, results
 
 JOINT = (
@@ -23,10 +22,6 @@ JOINT = (
 )
 PAIRS = "stages=[{tasks: [sst, qqp], epochs: 1}, {tasks: [qqp, sts], epochs: 3}]"
 # scored with the head of another task, never trained
-MORE = (
-    "tasks.more={data: {dev: ids-sst-dev.csv, text: sentence, label: sentiment}, share_head: sst,"
-    " max_length: 48}"
-)
 SMART = "defaults.smart={eps: 1e-3, noise: 1e-3, bregman: 1.0}"
 
 
@@ -51,49 +46,13 @@ def test_what_is_off_equals_the_plain_run_bit_for_bit(run):
         other = run(name, f"defaults.smart={smart}")
         assert events(other) == events(plain) and results(other) == results(plain)
     smoothed = run("smart", "defaults.smart={eps: 0.1, noise: 0.1, every: 2}")
-    steps = [line for line in events(smoothed) if line["event"] == "step"]
+    steps = events(smoothed, "step")
     for task in ("sst", "qqp", "sts"):
         of_task = [line for line in steps if line["task"] == task]
         assert ["penalty" in line for line in of_task] == [i % 2 == 1 for i in range(len(of_task))]
         assert all(line["penalty"] == line["adversarial"] > 0 for line in of_task[1::2])
         assert not any("bregman" in line for line in of_task)
     assert events(smoothed)[1] == events(plain)[1] and events(smoothed) != events(plain)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "settings",
-    [
-        [
-            SMART,
-            "defaults.smart.every=2",
-            "training.precision=bf16",
-            "training.conflict_steps=3",
-            "training.schedule=polynomial",
-            "training.schedule_power=2",
-        ],
-        [SMART, *JOINT],
-        [*JOINT, "training.surgery_every=1", PAIRS],  # killed in the second stage
-    ],
-    ids=["smart", "joint", "stages"],
-)
-def test_killed_run_resumes_to_the_same_numbers(settings, run, tiny_overrides, tmp_path):
-    if JOINT[0] in settings:
-        pytest.importorskip("torchjd")
-    settings = [*settings, "training.checkpoint_steps=4", "training.epochs=3"]
-    unbroken, killed = run("whole", *settings), tmp_path / "killed"
-    kill_inside(
-        "multitask.training.trainer:train_step",
-        "after",
-        6,
-        command(tiny_overrides, killed, *settings),
-    )
-    assert run_multitask.main([*command(tiny_overrides, killed, *settings), "--resume"]) == 0
-    assert events(killed) == events(unbroken) and results(killed) == results(unbroken)
-    penalties = [line for line in events(killed) if "penalty" in line]
-    assert bool(penalties) == (SMART in settings)
-    for line in penalties:
-        assert line["adversarial"] + line["bregman"] == pytest.approx(line["penalty"])
 
 
 def test_the_teacher_follows_every_step_at_the_models_strength(run, monkeypatch):
@@ -175,103 +134,3 @@ def test_a_run_with_learned_weights_is_loaded_and_predicts(combine, run, capsys)
     capsys.readouterr()
     assert run_multitask.main(["evaluate", str(directory)]) == 0
     assert "sst" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("overrides", "place", "message"),
-    [
-        (["tasks.sst.smart={eps: -1e-5}"], "tasks.sst.smart.eps", "greater than 0"),
-        (
-            ["tasks.sst.smart={weight: -1.0}"],
-            "tasks.sst.smart.weight",
-            "greater than or equal to 0",
-        ),
-        *[
-            ([f"tasks.sst.smart={{{key}: {value}}}"], f"tasks.sst.smart.{key}", "a finite number")
-            for key in ("eps", "weight")
-            for value in (".nan", ".inf")
-        ],
-        (["tasks.sst.smart={eps: small}"], "tasks.sst.smart.eps", "a number, not 'small'"),
-        (["tasks.sst.smart={lambda: 1}"], "tasks.sst.smart.lambda", "unknown key"),
-        (
-            ["tasks.sst.smart={dropout: eval}", "encoder.gradient_checkpointing=true"],
-            "tasks.sst.smart.dropout",
-            "not with gradient_checkpointing",
-        ),
-        (
-            ["training.gradient_surgery=pcgrad"],
-            "training.gradient_surgery",
-            "set `combine: joint` in `training`",
-        ),
-        (
-            [
-                "training.gradient_surgery=pcgrad",
-                "training.combine=joint",
-                "stages=[{name: first}, {name: second, combine: alternate}]",
-            ],
-            "training.gradient_surgery",
-            "set `combine: joint` in stage second",
-        ),
-        (
-            ["training.conflict_steps=5", "tasks.qqp=null", "tasks.sts=null"],
-            "training.conflict_steps",
-            "a single task has no conflict",
-        ),
-        (
-            ["training.gradient_surgery=pcgrad", "tasks.qqp=null", "tasks.sts=null"],
-            "training.gradient_surgery",
-            "a single task has no conflict",
-        ),
-        (
-            ["training.gradient_surgery=pcgrad", "tasks.qqp=null", "tasks.sts=null", MORE],
-            "training.gradient_surgery",
-            "a single task has no conflict",
-        ),
-        *[
-            (
-                ["training.gradient_surgery=pcgrad", "training.combine=joint", frozen],
-                "training.gradient_surgery",
-                "in no stage do several tasks train the encoder: leave this out",
-            )
-            for frozen in (
-                "encoder.freeze=true",
-                "stages=[{freeze: [encoder]}, {tasks: [sst]}]",
-            )
-        ],
-        (
-            ["training.gradient_surgery=pcgard"],
-            "training.gradient_surgery",
-            "did you mean 'pcgrad'",
-        ),
-        (
-            ["training.gradient_surgery={name: cagrad, c: much}", "training.combine=joint"],
-            "training.gradient_surgery.c",
-            "c must be a number",
-        ),
-        *[
-            (
-                [f"training.gradient_surgery={{name: cagrad, c: {c}}}", "training.combine=joint"],
-                "training.gradient_surgery.c",
-                f"c must be from 0 to below 1, not {c}",
-            )
-            for c in (5.0, 1.0, -0.1)
-        ],
-        (
-            ["training.gradient_surgery={name: gradvac, beta: 2.0}", "training.combine=joint"],
-            "training.gradient_surgery.beta",
-            "beta must be from 0 to 1, not 2.0",
-        ),
-    ],
-)
-def test_bad_input(overrides, place, message, refused):
-    line = refused(*overrides)
-    assert place in line and message in line
-
-
-def test_a_head_without_a_distance(refused, tmp_path):
-    mlm = "tasks.mlm={data: {texts_of: [sst]}, pooling: tokens, head: masked_lm, max_length: 48}"
-    for smart in ("tasks.mlm.smart={}", "defaults.smart={}"):
-        line = refused(mlm, smart)
-        assert (
-            "'masked_lm' has no distance between two outputs: set `tasks.mlm.smart: null`" in line
-        )

@@ -6,12 +6,7 @@ import torch
 from scipy.special import expit, softmax
 from scipy.stats import entropy
 
-from smart.divergence import (
-    DIVERGENCES,
-    squared_error,
-    symmetric_bernoulli_kl,
-    symmetric_kl,
-)
+from smart.divergence import DIVERGENCES, squared_error, symmetric_bernoulli_kl, symmetric_kl
 
 
 def logits(*shape, seed=0):

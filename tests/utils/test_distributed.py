@@ -21,7 +21,7 @@ from multitask.utils import distributed
 from multitask.utils.device import pick_device
 from tests.conftest import save_tiny_encoder
 from tests.support.processes import TORCHRUN, launch
-from tests.support.run_files import events
+from tests.support.run_files import events, report_of
 
 ACCELERATE = [
     "-m",
@@ -88,9 +88,7 @@ def alone(command, tmp_path_factory):
 
 
 def assert_same_training(directory, reference):
-    steps, expected = (
-        [e for e in events(d) if e["event"] == "step"] for d in (directory, reference)
-    )
+    steps, expected = (events(d, "step") for d in (directory, reference))
     assert len(steps) == len(expected) == 27
     for one, other in zip(steps, expected, strict=True):
         assert one == {**other, "loss": one["loss"], "grad_norm": one["grad_norm"]}
@@ -119,7 +117,7 @@ def test_two_processes_equal_one_with_the_joined_batch(launcher, command, alone,
     assert result.returncode == 0, result.stderr
     assert_same_training(tmp_path / "run", alone)
     assert_same_report(tmp_path / "run", alone)
-    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    report = report_of(tmp_path / "run")
     assert report["processes"] == 2
     assert result.stdout.count("report: ") == 1  # one rank speaks
 
@@ -162,7 +160,7 @@ def test_surgery_and_learned_weights_on_two_processes_equal_one(command, tmp_pat
     assert run_multitask.main([*joint, f"output_dir={alone}"]) == 0
     result = launch(TORCHRUN, "run_multitask.py", *joint, f"output_dir={both}")
     assert result.returncode == 0, result.stderr
-    actual, expected = ([e for e in events(d) if e["event"] == "step"] for d in (both, alone))
+    actual, expected = (events(d, "step") for d in (both, alone))
     assert len(actual) == len(expected) == 16
     for key, tolerance in (("loss", 1e-6), ("grad_norm", 1e-4)):
         values, right = ([e[key] for e in steps] for steps in (actual, expected))
@@ -186,7 +184,7 @@ def test_smart_on_two_processes_equals_one(command, tmp_path, monkeypatch):
     assert run_multitask.main([*settings, f"output_dir={alone}"]) == 0
     result = launch(TORCHRUN, script, *settings, f"output_dir={both}")
     assert result.returncode == 0, result.stderr
-    actual, expected = ([e for e in events(d) if e["event"] == "step"] for d in (both, alone))
+    actual, expected = (events(d, "step") for d in (both, alone))
     assert len(actual) == len(expected) == 9
     assert min(step["penalty"] for step in expected) > 1e-6
     # 1e-8: a small penalty is the square of a small difference of fp32 scores

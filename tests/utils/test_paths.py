@@ -15,8 +15,7 @@ def test_a_tilde_is_the_home_directory(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
-    [("~nobody-of-this-name/x", "write the complete path"), ("a\0b", "NUL")],
+    ("name", "said"), [("~nobody-of-this-name/x", "write the complete path"), ("a\0b", "NUL")]
 )
 def test_what_is_no_path(name, said):
     with pytest.raises(UserError, match=said):

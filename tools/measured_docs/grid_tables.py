@@ -20,110 +20,103 @@ def load_sheet(name: str) -> StoredSheet | None:
     return json.loads(file.read_text()) if file.is_file() else None
 
 
-def grid(name: str) -> str | None:
-    """Write all tables of a grid, and their source."""
-    sheet = load_sheet(f"grids/{name}")
-    return None if sheet is None else _page(sheet, sheet["notes"])
+def sheet(name: str) -> str | None:
+    """Write all tables of ``grids/NAME`` or ``papers/NAME``, and their source."""
+    stored = load_sheet(name)
+    return None if stored is None else _page(stored)
 
 
-def paper(name: str) -> str | None:
-    """Write a paper's table with our values in it, and their source."""
-    sheet = load_sheet(f"papers/{name}")
-    return None if sheet is None else _page(sheet, _without_verdicts(sheet))
+def summary(name: str) -> str | None:
+    """Write our scores and differences of a sheet; another page has the rest.
 
-
-def ours(name: str) -> str | None:
-    """Write our scores and differences of a paper's table; its page has the rest."""
-    sheet = load_sheet(f"papers/{name}")
-    if sheet is None:
-        return None
-    sheet["columns"] = {
-        name: column for name, column in sheet["columns"].items() if "over" not in column
-    }
-    for cell in (cell for row in sheet["rows"] for cell in row["cells"].values()):
-        cell.update({"printed": None, "epoch_seconds": None, "dev_seconds": None})
-    sheet["paper"] = {"source": None}
-    return _page(sheet, _without_verdicts(sheet))
-
-
-def _without_verdicts(sheet: StoredSheet) -> list[str]:
-    """Return the notes of a paper's table; a separate block has the verdicts (``says``)."""
-    sheet["verdicts"] = []
-    return sheet_tables.remarks(sheet)
-
-
-def _page(sheet: StoredSheet, notes: Sequence[str]) -> str:
-    parts = [
-        f"{markdown(title)}:\n\n{table.markdown()}"
-        for title, table in sheet_tables.titled_tables(sheet)
-    ]
-    listed = ["\n".join(f"- {message(note)}" for note in notes)] if notes else []
-    return "\n\n".join([*parts, *listed, source_line(sheet["source"])]) + "\n"
-
-
-def scores(name: str) -> str | None:
-    """Write a grid's dev scores with the difference of the mean and the training, and their source.
-
-    The grid's page has the rest: the held-out rows, and the difference of each task.
+    Of a grid these are the dev scores, the difference of the mean and the training; of a paper's
+    table our values and their differences.
     """
-    sheet = load_sheet(f"grids/{name}")
-    if sheet is None:
+    stored = load_sheet(name)
+    if stored is None:
         return None
-    table = sheet_tables.score_table(sheet)
+    return _ours(stored) if stored.get("paper") else _scores(stored)
+
+
+def _ours(stored: StoredSheet) -> str:
+    stored["columns"] = {
+        name: column for name, column in stored["columns"].items() if "over" not in column
+    }
+    for cell in (cell for row in stored["rows"] for cell in row["cells"].values()):
+        cell.update({"printed": None, "epoch_seconds": None, "dev_seconds": None})
+    stored["paper"] = {"source": None}
+    return _page(stored)
+
+
+def _scores(stored: StoredSheet) -> str:
+    table = sheet_tables.score_table(stored)
     header, rows = [*table.header], [[*row] for row in table.rows]
-    difference = sheet_tables.difference_table(sheet)
-    others = [*sheet_tables.training_tables(sheet).values()]
+    difference = sheet_tables.difference_table(stored)
+    others = [*sheet_tables.training_tables(stored).values()]
     if difference:
-        title = f"mean: {sheet_tables.difference_title(sheet).replace('D', 'd', 1)}"
+        title = f"mean: {sheet_tables.difference_title(stored).replace('D', 'd', 1)}"
         others.insert(0, Table(("", title), [[row[0], row[-1]] for row in difference.rows]))
     for other in others:
         header += other.header[1:]
         cells = {name: of_row for name, *of_row in other.rows}
         missing = ["-"] * (len(other.header) - 1)
         rows = [[*row, *cells.get(row[0], missing)] for row in rows]
-    parts = [Table(header, rows, table.marked).markdown()]
-    if sheet["notes"]:
-        parts.append("\n".join(f"- {note}" for note in sheet["notes"]))
-    return "\n\n".join([*parts, source_line(sheet["source"])]) + "\n"
+    return _with_source([Table(header, rows, table.marked).markdown()], stored)
+
+
+def _page(stored: StoredSheet) -> str:
+    tables = [
+        f"{markdown(title)}:\n\n{table.markdown()}"
+        for title, table in sheet_tables.titled_tables(stored)
+    ]
+    return _with_source(tables, stored)
+
+
+def _with_source(parts: Sequence[str], stored: StoredSheet) -> str:
+    """Add the notes and the source; a separate block has the verdicts (``says``)."""
+    stored["verdicts"] = []
+    notes = sheet_tables.remarks(stored) if stored.get("paper") else stored["notes"]
+    listed = "\n".join(f"- {message(note)}" for note in notes)
+    return "\n\n".join(filter(None, [*parts, listed, source_line(stored["source"])])) + "\n"
 
 
 def says(name: str) -> str | None:
     """Write the sentences about ``grids/NAME`` or ``papers/NAME``; None if it is not measured."""
-    sheet = load_sheet(name)
-    if sheet is None:
+    stored = load_sheet(name)
+    if stored is None:
         return None
     text = ""
-    for line in map(markdown, verdicts(sheet)):  # a paragraph per baseline, its sentences below it
+    for line in map(markdown, verdicts(stored)):  # a paragraph per baseline, its sentences below it
         alone = line.startswith(("Compared with ", "Of "))
         text += f"\n{line}\n\n" if alone else f"- {line}\n"
     return text.strip("\n") + "\n" if text else None
 
 
 def paired(name: str) -> str | None:
-    """Write the difference of the second of two rows to the first, for a grid of such pairs.
+    """Write the difference of the second of two rows to the first, for a sheet of such pairs.
 
     The test is scipy's paired t-test over seeds, which takes the dev rows as fixed. p is corrected
     over the pairs by Holm's method.
     """
-    sheet = load_sheet(f"grids/{name}")
-    if sheet is None:
+    stored = load_sheet(name)
+    if stored is None:
         return None
-    pairs = list(zip(sheet["rows"][::2], sheet["rows"][1::2], strict=True))
+    pairs = list(zip(stored["rows"][::2], stored["rows"][1::2], strict=True))
     rows = [[f"{second['name']} - {first['name']}"] for first, second in pairs]
     said = []
-    for column in sheet["columns"]:
+    for column in stored["columns"]:
         compared = []
         cells: list[Any] = [[row["cells"][column] for row in pair] for pair in pairs]
         tests = [ttest_rel(second["values"], first["values"]) for first, second in cells]
         corrected = holm([test.pvalue for test in tests])
         for row, (first, second), test, p in zip(rows, cells, tests, corrected, strict=True):
-            low, high = test.confidence_interval(sheet["confidence"])
+            low, high = test.confidence_interval(stored["confidence"])
             value = second["mean"] - first["mean"]
             gain: Any = {"value": value, "low": low, "high": high, "p_holm": p}
             row.append(sheet_tables.difference_cell(gain))
             compared.append(Compared(row[0], gain))
-        said.append(f"- {markdown(sentence(sheet['columns'][column]['title'], compared))}")
-    table = Table(("over seeds", *sheet_tables.titles(sheet)), rows)
+        said.append(f"- {markdown(sentence(stored['columns'][column]['title'], compared))}")
+    table = Table(("over seeds", *sheet_tables.titles(stored)), rows)
     return "\n".join([table.markdown(), "", *said]) + "\n"
 
 

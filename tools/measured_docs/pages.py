@@ -12,7 +12,6 @@ from tools import benchmark_goals
 from tools.measured_docs import (
     diagrams,
     grid_tables,
-    parameters,
     run_tables,
     text_excerpts,
 )
@@ -22,25 +21,19 @@ BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re
 
 KINDS: dict[str, Callable[[str], str | None]] = {
     "runs": run_tables.runs,
-    "contrastive": run_tables.contrastive,
-    "trials": run_tables.trials,
     "conflict": run_tables.conflict,
     "epochs": run_tables.epochs,
     "importance": run_tables.importance,
     "layers": run_tables.layers,
-    "grid": grid_tables.grid,
-    "scores": grid_tables.scores,
+    "sheet": grid_tables.sheet,
+    "summary": grid_tables.summary,
+    "says": grid_tables.says,
     "paired": grid_tables.paired,
     "printed": grid_tables.printed,
-    "parameters": parameters.parameters,
-    "paper": grid_tables.paper,
-    "ours": grid_tables.ours,
-    "says": grid_tables.says,
-    "exported": text_excerpts.exported,
+    "excerpt": text_excerpts.excerpt,
+    "lines": text_excerpts.lines,
     "benchmark": text_excerpts.benchmark,
     "goals": benchmark_goals.goals,
-    "written": text_excerpts.written,
-    "lines": text_excerpts.lines,
     "diagram": diagrams.diagram_of,
 }
 

@@ -1,10 +1,10 @@
-"""Tables of single runs: all rows, contrastive runs, conflict, epochs, importance, layers."""
+"""Tables of single runs: scores, conflict, epochs, importance, layers."""
 
 import json
 import math
 import re
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from multitask.reporting.table_formats import markdown_table
@@ -12,19 +12,17 @@ from multitask.store.saved import RunReport, Score, TaskReport, read_saved
 from tools.measured_docs.store import RESULTS, ROOT, run_command, source_line
 
 RUNS_SCRIPT = ROOT / "benchmarks" / "cs224n_results.sh"
-CONTRASTIVE = RESULTS / "contrastive"
-TRIALS = RESULTS / "trials"
 EPOCHS = RESULTS / "epochs"
 IMPORTANCE = RESULTS / "importance"
 LAYERS = RESULTS / "layers"
-OUTPUT = re.compile(r" output_dir=\S+| --overwrite")
-COLUMNS = [
-    ("sst", "accuracy"),
-    ("qqp", "accuracy"),
-    ("qqp", "f1"),
-    ("sts", "pearson"),
-    ("sts", "spearman"),
-]
+COLUMNS = {
+    ("sst", "accuracy"): "SST-5 acc.",
+    ("qqp", "accuracy"): "QQP acc.",
+    ("qqp", "f1"): "QQP F1",
+    ("sts", "pearson"): "STS Pearson",
+    ("sts", "spearman"): "STS Spearman",
+}
+BASELINES_OF = ("siamese", "cross")  # runs whose baselines stand for those of the full protocol
 
 
 def load_reports(directory: Path = RESULTS) -> dict[str, list[RunReport]]:
@@ -52,20 +50,26 @@ def _number(score: Score) -> float:
     return math.nan if score is None else score
 
 
-def runs(_: str) -> str:
-    """Write the scores of every run of the full protocol, then their sources."""
-    reports = load_reports()
-    header = "run|seeds|SST-5 acc.|QQP acc.|QQP F1|STS Pearson|STS Spearman|mean".split("|")
+def runs(folder: str) -> str:
+    """Write the dev scores of the runs in a folder of docs/results/, then their sources.
+
+    Without a folder these are the runs of the full protocol.
+    """
+    reports = load_reports(RESULTS / folder)
+    baselines = reports if folder else [name for name in BASELINES_OF if name in reports]
     rows = [_scores(name, of_run) for name, of_run in reports.items()]
-    for name in ("siamese", "cross"):
-        if name in reports:
-            for part, words in (("frozen", "heads on the frozen encoder"), ("trivial", "trivial")):
-                rows.append(_scores(f"{name}: {words}", reports[name], part))
+    for name in baselines:
+        for part, words in (("frozen", "heads on the frozen encoder"), ("trivial", "trivial")):
+            rows.append(_scores(f"{name}: {words}", reports[name], part))
+    rows = [row for row in rows if set(row[2:]) != {"-"}]
+    header = ("run", "seeds", *COLUMNS.values(), "mean")
+    filled = [i for i in range(len(header)) if any(row[i] != "-" for row in rows)]
+    scores = markdown_table([header[i] for i in filled], [[row[i] for i in filled] for row in rows])
     titles = ("run", "seed", "command", "commit", "selected step", "minutes", "flags")
     sources = [_run_source(name, report) for name, of_run in reports.items() for report in of_run]
-    missing = [name for name in planned_runs() if name not in reports]
+    missing = [] if folder else [name for name in planned_runs() if name not in reports]
     rest = f"\nNot measured yet: {', '.join(missing)}.\n" if missing else ""
-    return f"{markdown_table(header, rows)}\n\n{markdown_table(titles, sources)}\n{rest}"
+    return f"{scores}\n\n{markdown_table(titles, sources)}\n{rest}"
 
 
 def _scores(name: str, reports: list[RunReport], baseline: str | None = None) -> list[str]:
@@ -81,7 +85,7 @@ def _scores(name: str, reports: list[RunReport], baseline: str | None = None) ->
     course = {task for task, _ in COLUMNS}
     means = [_number(report.overall.mean) for report in reports if course <= set(report.tasks)]
     cells.append(mean_and_sd(means) if means and baseline is None else "-")
-    return [name, _seeds(reports), *cells]
+    return [name, ", ".join(str(report.seed) for report in reports), *cells]
 
 
 def _scores_of(entry: TaskReport, baseline: str | None) -> Mapping[str, Score] | None:
@@ -91,72 +95,20 @@ def _scores_of(entry: TaskReport, baseline: str | None) -> Mapping[str, Score] |
     return entry.baselines.frozen if baseline == "frozen" else entry.baselines.trivial
 
 
-def _seeds(reports: list[RunReport]) -> str:
-    return ", ".join(str(report.seed) for report in reports)
-
-
 def _run_source(name: str, report: RunReport) -> list[str]:
     """Write one row: where the scores of a run come from."""
     flags = [f"{task}: {flag}" for task, e in report.tasks.items() for flag in e.flags]
+    selected = {entry.selected_step for entry in report.tasks.values()}
+    steps = sorted(step for step in selected if step is not None)
     return [
         name,
         str(report.seed),
         f"`{run_command(report)}`",
         str(report.git_revision),
-        _selected_steps(report, report.tasks.values()),
+        f"{', '.join(map(str, steps))} of {report.steps.planned}",
         f"{report.wall_time_s / 60:.0f}",
-        "; ".join(flags) or "none",
+        "; ".join(flags).replace("|", "\\|") or "none",
     ]
-
-
-def _selected_steps(report: RunReport, entries: Iterable[TaskReport]) -> str:
-    selected = {entry.selected_step for entry in entries}
-    steps = sorted(step for step in selected if step is not None)
-    return f"{', '.join(map(str, steps))} of {report.steps.planned}"
-
-
-def contrastive(_: str) -> str | None:
-    """Write STS-B dev before and after the runs with a contrastive task, and their sources."""
-    rows = []
-    for name, reports in load_reports(CONTRASTIVE).items():
-        entries = [report.tasks["sts"] for report in reports]
-        frozen = [entry.baselines.frozen or {} for entry in entries]
-        minutes = sum(report.wall_time_s for report in reports) / 60
-        rows.append([
-            name,
-            _seeds(reports),
-            mean_and_sd([_number(scores["spearman"]) for scores in frozen]),
-            mean_and_sd([entry.dev["spearman"] for entry in entries]),
-            _selected_steps(reports[0], entries),
-            f"`{run_command(reports[0])}`",
-            ", ".join(sorted({str(report.git_revision) for report in reports})),
-            f"{minutes:.0f}",
-        ])  # fmt: skip
-    titles = "run|seeds|before|after|selected step|command|commit|minutes".split("|")
-    return f"{markdown_table(titles, rows)}\n" if rows else None
-
-
-def trials(_: str) -> str | None:
-    """Write the dev scores of each trial next to the trivial ones, and its seconds."""
-    reports = [report for of_run in load_reports(TRIALS).values() for report in of_run]
-    if not reports:
-        return None
-    tasks = [f"{name} {task.metric}" for name, task in reports[0].tasks.items()]
-    rows = [
-        [
-            f"`{OUTPUT.sub('', run_command(report))}`",
-            *map(_score_and_guess, report.tasks.values()),
-            f"{report.wall_time_s:.0f}",
-            str(report.git_revision),
-        ]
-        for report in reports
-    ]
-    return f"{markdown_table(['command', *tasks, 'seconds', 'commit'], rows)}\n"
-
-
-def _score_and_guess(task: TaskReport) -> str:
-    guess = task.baselines.trivial[task.metric]  # None: a constant has no correlation
-    return f"{task.score:.3f}" + ("" if guess is None else f" (trivial {guess:.3f})")
 
 
 def conflict(name: str) -> str | None:

@@ -65,7 +65,8 @@ class StoredSheet(Sheet):
 
 def run_command(report: RunReport) -> str:
     """Return the command of a run as a reader would type it."""
-    return re.sub(r"data_dir=\S+", "data_dir=DIR", report.command)
+    command = re.sub(r" output_dir=/\S+| --overwrite", "", report.command)
+    return re.sub(r"data_dir=\S+", "data_dir=DIR", command)
 
 
 def source_line(source: Source) -> str:

@@ -4,26 +4,10 @@ import re
 
 from tools.measured_docs.store import RESULTS
 
-EXPORTS = RESULTS / "exports"
 BENCHMARKS = RESULTS / "benchmarks"
 WRITTEN = RESULTS / "written"
 # Directories of absolute paths: where a file was on the measuring machine does not matter
 DIRECTORIES = re.compile(r"(?<!\S)/\S*/")
-
-
-def exported(name: str) -> str | None:
-    """Write what `export` checked and measured, from the model card, and its source."""
-    file = EXPORTS / f"{name}.md"
-    if not file.is_file():
-        return None
-    card = file.read_text().partition("\n# ")[2]
-    notes = "\n".join(re.findall(r"^- .*$", card.partition("\n## ")[0], re.MULTILINE))
-    made = card.partition("## How it was exported")[2]
-    command = re.search(r"^\s*(python .*)$", made, re.MULTILINE)
-    revision = re.search(r"git revision: (\S+)", made)
-    assert command and revision, file
-    shown = re.sub(r"/\S*/", "", command[1])
-    return f"{notes}\n\n`{shown}`, commit {revision[1]}\n"
 
 
 def benchmark(name: str) -> str | None:
@@ -32,21 +16,28 @@ def benchmark(name: str) -> str | None:
     return file.read_text() if file.is_file() else None
 
 
-def written(name: str) -> str | None:
-    """Write the first table of what `sts` or `evaluate-search` wrote, and its source."""
-    file = WRITTEN / f"{name}.md"
+def excerpt(name: str) -> str | None:
+    """Write what a stored file says before its first section, and its source.
+
+    ``exports/NAME`` is a model card, of which the list counts: what `export` checked and measured.
+    ``written/NAME`` is what `sts` or `evaluate-search` wrote.
+    """
+    file = RESULTS / f"{name}.md"
     if not file.is_file():
         return None
     text = file.read_text()
-    head = text.partition("\n## ")[0].partition("\n")[2]
-    head = re.sub(r"^(    python |git revision: ).*$", "", head, flags=re.MULTILINE).strip()
-    return re.sub(DIRECTORIES, "", f"{head}\n\n{_source(text)}\n")
+    head = text.partition("\n# ")[2] if text.startswith("---\n") else text
+    head = head.partition("\n## ")[0].partition("\n")[2]
+    head = re.sub(r"^(    python |git revision: ).*$", "", head, flags=re.MULTILINE)
+    if name.startswith("exports/"):
+        head = "\n".join(re.findall(r"^- .*$", head, re.MULTILINE))
+    return re.sub(DIRECTORIES, "", f"{head.strip()}\n\n{_source(text)}\n")
 
 
 def _source(text: str) -> str:
-    """Return the command and the commit that such a file names."""
-    (command,) = re.findall(r"^    (python .*)$", text, re.MULTILINE)
-    (revision,) = re.findall(r"^git revision: (\S+)$", text, re.MULTILINE)
+    """Return the last command and commit that a file names: how it was made, not its run."""
+    command = re.findall(r"^ *(python .*)$", text, re.MULTILINE)[-1]
+    revision = re.findall(r"^(?:- )?git revision: (\S+)$", text, re.MULTILINE)[-1]
     shown = re.sub(r" --output \S+", "", command)
     return re.sub(DIRECTORIES, "", f"`{shown}`, commit {revision}")
 

@@ -91,14 +91,6 @@ def test_a_corpus_has_every_text_with_its_line(lines):
     assert blank == len(lines) - len(corpus)
 
 
-def test_an_index_is_replaced_only_if_asked_for(tmp_path):
-    made(tmp_path)
-    saved = (tmp_path / "index" / "index.faiss").read_bytes()
-    with pytest.raises(UserError, match="holds an index already"):
-        made(tmp_path, 20)
-    assert (tmp_path / "index" / "index.faiss").read_bytes() == saved
-
-
 def test_chunks_are_encoded_one_after_the_other_and_lines_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(text_index, "CHUNK", 4)
     file = tmp_path / "texts.txt"
@@ -255,18 +247,3 @@ def test_nothing_but_an_index_is_ever_replaced(tmp_path):
     for place in ("index", ".", "texts.txt"):
         with pytest.raises(UserError, match="holds no index, or other files too"):
             text_index.check_output(tmp_path / place, overwrite=True)
-
-
-@pytest.mark.parametrize("name", ["notes.txt", "index.json"])
-def test_what_came_while_the_index_was_made_is_not_replaced(name, tmp_path):
-    place = tmp_path / "index"
-
-    def slow(texts):
-        place.mkdir()
-        (place / name).write_text("mine")
-        return encode(texts)
-
-    file = corpus_file(tmp_path, 20)
-    with pytest.raises(UserError, match="holds no index"):
-        build(file, place, slow, dim=DIM, origin=ORIGIN, overwrite=False)
-    assert (place / name).read_text() == "mine"

@@ -17,6 +17,7 @@ from multitask.tasks.base import TaskType
 from multitask.utils.errors import UserError
 from multitask.utils.limits import TYPED_CHARACTERS
 from tests.conftest import ROOT
+from tests.support.commands import main, small, trained
 from tests.support.contrastive_run import write_config, write_triplets
 from tests.support.masked_lm_run import CONFIG as MASKED_LM
 from tests.support.masked_lm_run import FAST, stages, tiny
@@ -46,10 +47,9 @@ def contrastive(tiny_encoder, course_files, tmp_path_factory) -> Served:
 def cross(tiny_encoder, course_files, tmp_path_factory) -> Served:
     """Pairs in one input, and other weights for each task."""
     run = tmp_path_factory.mktemp("cross") / "run"
-    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    names = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}", f"output_dir={run}"]
-    changes = ["training.max_steps=2", "training.frozen_baseline=false", "tasks.sst.adapter=pal"]
-    assert run_multitask.main([CROSS, *names, *lengths, *changes]) == 0
+    _, *words = small(tiny_encoder, course_files, "training.max_steps=2", "tasks.sst.adapter=pal")
+    words += ["training.frozen_baseline=false", f"output_dir={run}"]
+    assert main(CROSS, *words) == 0
     return open_run(run, None)
 
 
@@ -291,12 +291,7 @@ def test_another_encoder_of_transformers_has_pictures_too(tmp_path, course_files
     from tests.conftest import save_tiny_encoder
 
     encoder = save_tiny_encoder(tmp_path / "electra", "electra")
-    run = tmp_path / "run"
-    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    names = [f"data_dir={course_files}", f"encoder.name={encoder}", f"output_dir={run}"]
-    changes = ["training.max_steps=1", "training.frozen_baseline=false"]
-    config = str(ROOT / "configs" / "cs224n.yaml")
-    assert run_multitask.main([config, *names, *lengths, *changes]) == 0
+    run = trained(tmp_path / "run", encoder, course_files, "training.max_steps=1")
     served = open_run(run, None)
     ((png, *_),) = responses.attention(served, "sst", [TEXT])
     assert png.startswith(b"\x89PNG")

@@ -8,7 +8,6 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from multitask.models.poolers.attending import attend
-from multitask.utils.errors import UserError
 from tests.support.pooler_inputs import LENGTHS, make_pooler, sequences
 
 D, LAYERS, HEADS = 8, 4, 2
@@ -195,30 +194,3 @@ def test_a_token_costs_no_key_and_no_value(name):
             pooler({n: state.float() for n, state in hidden.items()}, mask)
         flops.append(counter.get_total_flops())
     assert flops[1] - flops[0] == len(LENGTHS) * 2 * pooler.attention.num_heads * 2 * D
-
-
-def test_dropout_acts_in_training_alone():
-    """Trap 10."""
-    pooler = make("mha", dropout=0.4).double()
-    hidden, mask = sequences([LAYERS], D)
-    torch.manual_seed(3)
-    assert not torch.equal(pooler.train()(hidden, mask), pooler(hidden, mask))
-    assert torch.equal(pooler.eval()(hidden, mask), pooler(hidden, mask))
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "words"),
-    [
-        ("max_seq_mha", {"last": 5}, "last must be from 1 to the encoder's 4 layers, not 5"),
-        ("mean_seq_mha", {"last": 0}, "last must be from 1 to the encoder's 4 layers, not 0"),
-        ("mha", {"last": 1}, "'mha' has no option 'last'"),
-        ("mha", {"heads": 3}, "heads must divide the encoder's width: 3 heads, width 8"),
-        ("max_seq_mha", {"heads": 0}, "heads must divide the encoder's width: 0 heads, width 8"),
-        ("mha", {"dropout": 1.0}, "dropout must be in [0, 1), not 1.0"),
-        ("mha", {"norm": "no"}, "norm must be true or false, not 'no'"),
-    ],
-)
-def test_bad_options_are_one_line(name, options, words):
-    with pytest.raises(UserError) as caught:
-        make(name, **options)
-    assert words in str(caught.value) and "\n" not in str(caught.value)

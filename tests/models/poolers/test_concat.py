@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from multitask.utils.errors import UserError
 from tests.support.pooler_inputs import make_pooler, sequences
 
 D, LAYERS = 5, 4
@@ -30,21 +29,3 @@ def test_each_part_has_its_options():
         make_pooler("avg_first_last", D, LAYERS, first=0)(hidden, mask),
     ]
     assert torch.equal(pooler(hidden, mask), torch.cat(expected, dim=1))
-
-
-@pytest.mark.parametrize(
-    ("parts", "said"),
-    [
-        (["cls"], "two or more"),
-        (["cls", "tokens"], "two or more"),
-        (["cls", {"name": "tokens"}], "two or more"),
-        (["cls", "mena"], "did you mean 'mean'"),
-        (["cls", {"last": 2}], "each of parts must be a name or {name: ..., options}"),
-        (["cls", {"name": "max_cls", "lats": 2}], "no option 'lats' .did you mean 'last'"),
-        (["cls", {"name": "max_cls", "last": "2"}], "last must be a whole number, not '2'"),
-        (["cls", 3], "parts must be a list of methods"),
-    ],
-)
-def test_what_does_not_go_together(parts, said):
-    with pytest.raises(UserError, match=said):
-        make_pooler("concat", D, LAYERS, parts=parts)

@@ -15,7 +15,6 @@ from multitask.models.encoders import BertEncoder
 from multitask.models.poolers import hire
 from multitask.models.poolers.gru import final_states, pack
 from multitask.models.projections import Tanh
-from multitask.utils.errors import UserError
 from tests.support import pooler_inputs
 from tests.support.pooler_inputs import LENGTHS, make_pooler
 
@@ -264,15 +263,6 @@ def test_new_weights_are_finite_and_within_their_bounds(fusion_layers):
             assert parameter.abs().max() > 0.9 * bound and parameter.std() > 0.5 * bound
 
 
-def test_dropout_acts_in_training_alone():
-    """Trap 10: two encodes are equal to the bit, two views of a training step differ."""
-    pooler = make(dropout=0.5).double()
-    hidden, mask = sequences()
-    assert not torch.equal(pooler.train()(hidden, mask), pooler(hidden, mask))
-    assert torch.equal(pooler.eval()(hidden, mask), pooler(hidden, mask))
-    assert pooler.scorer.gru.dropout == pooler.fusion.gru.dropout == 0.5
-
-
 def test_one_fusion_layer_has_no_place_for_dropout():
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # torch warns of a dropout that never acts
@@ -322,29 +312,3 @@ def test_parameters_of_the_build_on_roberta_large():
 @pytest.mark.parametrize("scores", ["mean", "random", "none"])
 def test_fixed_scores_cost_no_parameters(scores):
     assert count(make(scores=scores, fusion_layers=0)) == 0
-
-
-# ---- bad input
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"scores": "fixed"}, "scores must be one of `dynamic`, `mean`, `random`, `none`, not"),
-        ({"layers": [4]}, "layers must be different numbers from 0, the embeddings, to 3, not [4]"),
-        ({"layers": [1, 1]}, "layers must be different numbers from 0, the embeddings, to 3"),
-        ({"layers": []}, "layers must be different numbers from 0, the embeddings, to 3, not []"),
-        ({"layers": [-1]}, "layers must be different numbers from 0, the embeddings, to 3"),
-        ({"fusion_layers": -1}, "fusion_layers must be 0 or more, or null, not -1"),
-        ({"dropout": 1.5}, "dropout must be in [0, 1), not 1.5"),
-        ({"scores": "none", "layers": [1]}, "`scores: none` mixes nothing: leave `layers` out"),
-        ({"scores": "none", "fusion_layers": None}, "without a fusion network is `pooling: cls`"),
-        ({"scores": "mean", "states_at_once": 2}, "states_at_once is for `scores: dynamic`"),
-        ({"states_at_once": 0}, "states_at_once must be at least 1, not 0"),
-        ({"heads": 2}, "'hire' has no option 'heads'"),
-    ],
-)
-def test_bad_options_are_one_line(options, words):
-    with pytest.raises(UserError) as caught:
-        make(**options)
-    assert words in str(caught.value) and "\n" not in str(caught.value)

@@ -9,7 +9,6 @@ from torch import nn
 
 from multitask.config.registry import build
 from multitask.models.poolers.layer_attention import LayerAttentionPooler
-from multitask.utils.errors import UserError
 
 B, D, LAYERS, WIDTH = 3, 5, 4, 6
 LENGTHS = [6, 2, 4]
@@ -138,15 +137,3 @@ def test_a_sentence_of_which_one_layer_differs_looks_at_it():
     hidden[3] = hidden[3] * 5
     weights = pooler.importance(hidden, torch.ones(1, 1, dtype=torch.int64))
     assert weights[0].argmax() == 3 and weights[0, 3] > 0.99
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("layer_attention", {"variant": "cls"}),
-        ("layer_attention", {"scale": 2}),
-    ],
-)
-def test_an_option_outside_its_values_is_an_error(name, options):
-    with pytest.raises(UserError, match="must be one of"):
-        make(name, **options)

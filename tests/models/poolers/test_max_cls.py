@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from multitask.utils.errors import UserError
 from tests.support.pooler_inputs import LENGTHS, make_pooler, sequences
 
 D, LAYERS = 8, 4
@@ -30,21 +29,3 @@ def test_one_layer_is_cls():
 @pytest.mark.parametrize("name", ["cls", "max_cls"])
 def test_it_has_no_parameters(name):
     assert not list(make_pooler(name, D, LAYERS).parameters())
-
-
-def test_the_default_k_does_not_fit_a_small_encoder():
-    with pytest.raises(UserError, match="last must be from 1 to the encoder's 2 layers, not 3"):
-        make_pooler("max_cls", D, 2)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"last": 5}, "'max_cls': last must be from 1 to the encoder's 4 layers, not 5"),
-        ({"heads": 2}, "'max_cls' has no option 'heads'"),
-    ],
-)
-def test_bad_options_are_one_line(options, words):
-    with pytest.raises(UserError) as caught:
-        make_pooler("max_cls", D, LAYERS, **options)
-    assert words in str(caught.value) and "\n" not in str(caught.value)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from multitask.config.registry import POOLERS, build
+from multitask.utils.errors import UserError
 
 D, LAYERS = 8, 3
 LENGTHS = [5, 2, 7, 1]
@@ -193,3 +194,56 @@ def test_tokens_are_the_last_layer_as_it_is():
     assert (tuple(pooler.layers), pooler.tokens, pooler.output_dim) == ((LAYERS,), "all", D)
     hidden, mask = states(pooler, padding=2)
     assert torch.equal(pooler(hidden, mask), hidden[LAYERS])
+
+
+# the pooler, its options, and the option or the value that the one line names
+BAD_OPTIONS = [
+    ("max_cls", {"last": 5}, "last .*3 layers, not 5"),
+    ("max_cls", {"heads": 2}, "no option 'heads'"),
+    ("max_seq_mha", {"last": 4}, "last .*3 layers, not 4"),
+    ("mean_seq_mha", {"last": 0}, "last .*3 layers, not 0"),
+    ("mha", {"last": 1}, "no option 'last'"),
+    ("mha", {"heads": 3}, "3 heads, width 8"),
+    ("max_seq_mha", {"heads": 0}, "0 heads, width 8"),
+    ("mha", {"dropout": 1.0}, "dropout .*not 1.0"),
+    ("mha", {"norm": "no"}, "norm .*not 'no'"),
+    ("layer_attention", {"variant": "cls"}, "variant must be one of"),
+    ("layer_attention", {"scale": 2}, "scale must be one of"),
+    ("hire", {"scores": "fixed"}, "scores must be one of"),
+    ("hire", {"layers": [4]}, r"layers .*not \[4\]"),
+    ("hire", {"layers": [1, 1]}, "layers .*different"),
+    ("hire", {"layers": []}, r"layers .*not \[\]"),
+    ("hire", {"layers": [-1]}, "layers .*from 0"),
+    ("hire", {"fusion_layers": -1}, "fusion_layers .*not -1"),
+    ("hire", {"dropout": 1.5}, "dropout .*not 1.5"),
+    ("hire", {"scores": "none", "layers": [1]}, "leave `layers` out"),
+    ("hire", {"scores": "none", "fusion_layers": None}, "`pooling: cls`"),
+    ("hire", {"scores": "mean", "states_at_once": 2}, "states_at_once .*dynamic"),
+    ("hire", {"states_at_once": 0}, "states_at_once .*not 0"),
+    ("hire", {"heads": 2}, "no option 'heads'"),
+    ("concat", {"parts": ["cls"]}, "two or more"),
+    ("concat", {"parts": ["cls", "tokens"]}, "two or more"),
+    ("concat", {"parts": ["cls", {"name": "tokens"}]}, "two or more"),
+    ("concat", {"parts": ["cls", "mena"]}, "'mean'"),
+    ("concat", {"parts": ["cls", {"last": 2}]}, "parts must be a name or"),
+    ("concat", {"parts": ["cls", {"name": "max_cls", "lats": 2}]}, "'lats' .*'last'"),
+    ("concat", {"parts": ["cls", {"name": "max_cls", "last": "2"}]}, "last .*not '2'"),
+    ("concat", {"parts": ["cls", 3]}, "parts must be a list"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "line"), BAD_OPTIONS)
+def test_bad_options_are_one_line(name, options, line):
+    with pytest.raises(UserError, match=line) as caught:
+        build("pooling", name, options, {"dim": D, "num_layers": LAYERS})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["mha", "hire", "concat"])
+def test_dropout_acts_in_training_alone(name):
+    options = {"parts": ["cls", {"name": "mha", "dropout": 0.4}]} if name == "concat" else {}
+    options = options or {"dropout": 0.4}
+    pooler = build("pooling", name, options, {"dim": D, "num_layers": LAYERS}).double()
+    hidden, mask = states(pooler)
+    assert not torch.equal(pooler.train()(hidden, mask), pooler(hidden, mask))
+    assert torch.equal(pooler.eval()(hidden, mask), pooler(hidden, mask))

@@ -276,12 +276,7 @@ def test_tasks_and_metrics_that_differ_between_groups_have_separate_panels(tmp_p
     (other / "report.json").write_text(json.dumps(report))
     drawn = panels_by_title(curves.draw_curve_bands({"a": [plain], "b": [other]}))
     lines = {title: len(axes.lines) for title, axes in drawn.items()}
-    assert lines == {
-        "sst: accuracy": 1,
-        "para: accuracy": 1,
-        "sts: pearson": 2,
-        "sst: macro f1": 1,
-    }
+    assert lines == {"sst: accuracy": 1, "para: accuracy": 1, "sts: pearson": 2, "sst: macro f1": 1}
 
 
 def test_many_groups_look_different_and_the_file_is_written(tmp_path):

@@ -18,7 +18,9 @@ PAPERS, GRIDS = (sorted((RESULTS / kind).glob("*.json")) for kind in ("papers", 
 
 
 def test_our_half_of_a_papers_table_is_its_values_and_differences_alone():
-    full, half = grid_tables.paper("table2_minilm"), grid_tables.ours("table2_minilm")
+    full, half = (
+        write("papers/table2_minilm") for write in (grid_tables.sheet, grid_tables.summary)
+    )
     assert "paper" in full and "paper" not in half.lower().replace("maxpoolbert", "")
     assert "seconds" not in half
     rows = [line for line in half.splitlines() if line.startswith("| ") and " ours |" in line]
@@ -48,7 +50,7 @@ def test_groups_in_twos_are_tested_over_their_seeds():
     scores = [row["cells"]["sts"]["values"] for row in saved["rows"][-2:]]
     gains = [after - before for before, after in zip(*scores, strict=True)]
     mean, error = statistics.fmean(gains), statistics.stdev(gains) / math.sqrt(5)
-    table, _, said = grid_tables.paired("smart_pooling").partition("\n\n")
+    table, _, said = grid_tables.paired("grids/smart_pooling").partition("\n\n")
     assert said.startswith("- sst accuracy: not significant: ")
     line = table.splitlines()[-1]
     low, high = mean - 2.776445 * error, mean + 2.776445 * error

@@ -10,7 +10,7 @@ def test_runs_that_are_still_to_do_are_named(monkeypatch):
     planned, reports = run_tables.planned_runs(), run_tables.load_reports()
     assert {"siamese", "best", "pals"} <= set(planned)
     done = dict.fromkeys(planned, reports["siamese"])
-    monkeypatch.setattr(run_tables, "load_reports", lambda: done)
+    monkeypatch.setattr(run_tables, "load_reports", lambda _: done)
     assert "Not measured yet" not in run_tables.runs("")
     del done["best"], done["pals"]
     assert run_tables.runs("").endswith(" |\n\nNot measured yet: best, pals.\n")
@@ -27,14 +27,17 @@ def test_the_conflict_of_several_seeds(monkeypatch):
     assert run_tables.conflict("other") is None
 
 
-def test_every_trial_has_a_line_and_beats_its_trivial_baselines():
-    lines = run_tables.trials("").splitlines()
-    reports = run_tables.load_reports(run_tables.TRIALS)
-    assert len(lines) == 2 + sum(map(len, reports.values())) > 2
+def test_a_folder_of_runs_has_its_baselines_and_beats_the_trivial_ones():
+    scores, _, sources = run_tables.runs("trials").partition("\n\n")
+    reports = run_tables.load_reports(run_tables.RESULTS / "trials")
+    assert len(scores.splitlines()) == 2 + 2 * len(reports) > 2
+    assert len(sources.splitlines()) == 2 + sum(map(len, reports.values()))
     for report in [report for of_run in reports.values() for report in of_run]:
         assert report.trial
         for task in report.tasks.values():
             assert task.score > (task.baselines.trivial[task.metric] or 0)
+    header, _, first, *_ = run_tables.runs("contrastive").splitlines()
+    assert "acc." not in header and first.count("|") == header.count("|")  # of its tasks alone
 
 
 def test_the_last_layer_is_next_to_the_best_layer_below_it(tmp_path, monkeypatch):

@@ -191,9 +191,9 @@ OF_SCORES = (
 )
 GOAL = re.compile(rf"\b(?:{OF_GOALS})\b", re.IGNORECASE)
 VERDICT = re.compile(rf"\b(?:{OF_GOALS}|{OF_SCORES})\b", re.IGNORECASE)
-COMPARED = {"grid", "scores", "paired", "paper", "ours", "lines", "written"}
-COMPARED |= {"runs", "trials", "contrastive", "conflict", "epochs", "importance", "layers"}
-TIMED = {"benchmark", "exported", "goals"}
+COMPARED = {"sheet", "summary", "paired", "lines", "excerpt"}
+COMPARED |= {"runs", "conflict", "epochs", "importance", "layers"}
+TIMED = {"benchmark", "goals"}
 
 
 def verdicts_in_prose(text: str) -> list[str]:
@@ -218,13 +218,13 @@ def verdicts_in_prose(text: str) -> list[str]:
 
 
 def test_verdicts_are_found_in_the_prose_of_a_section_with_results_alone():
-    block = "<!-- measured: grid smart -->\n### Gain\nbetter\n<!-- end -->\n"
+    block = "<!-- measured: sheet grids/smart -->\n### Gain\nbetter\n<!-- end -->\n"
     text = f"# A\nThe same seed.\n## B\nWe do not\nsee it, `better`.\n{block}## C\nequal\n"
     assert verdicts_in_prose(text) == ["## B: not see"]
 
 
 def test_verdicts_are_found_where_a_subsection_has_the_results():
-    block = "<!-- measured: grid smart -->\n<!-- end -->\n"
+    block = "<!-- measured: sheet grids/smart -->\n<!-- end -->\n"
     text = f"# A\nIt helps.\n## B\nwins\n### C\n{block}### D\nas good\n## E\nlost\n#### F\nbeats\n"
     assert verdicts_in_prose(text) == ["# A: helps", "## B: wins"]
     assert verdicts_in_prose(text.replace("beats", block)) == [
@@ -251,7 +251,7 @@ def test_verdicts_are_found_where_a_subsection_has_the_results():
     ],
 )  # fmt: skip
 def test_words_of_verdict(sentence, found):
-    text = f"# A\n{sentence}\n<!-- measured: grid smart -->\n<!-- end -->\n"
+    text = f"# A\n{sentence}\n<!-- measured: sheet grids/smart -->\n<!-- end -->\n"
     assert verdicts_in_prose(text) == [f"# A: {word}" for word in found]
 
 
