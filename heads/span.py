@@ -23,8 +23,8 @@ class SpanHead(Head):
     Args:
         dim: width d of a token's vector.
         max_answer_tokens: length of the longest predicted span, in tokens.
-        no_answer: True if a question may have no answer, as in SQuAD v2.0. Set `training.holdout`,
-            which chooses when none is given.
+        no_answer: True if a question may have no answer, as in SQuAD v2.0. The rows of
+            `training.holdout` choose the threshold above which none is given.
 
     Raises:
         ValueError: ``max_answer_tokens`` is below 1.

@@ -158,8 +158,8 @@ def best_threshold(differences: Array, given: Array, empty: Array) -> float:
     ordered = differences[order]
     # the first k rows are answered for a threshold in [lows[k], highs[k])
     totals = np.concatenate([[0.0], np.cumsum((given - empty)[order])]).round(9)
-    ends = [min(ordered[0], 0) - 2], [max(ordered[-1], 0) + 2]
-    bounds = np.concatenate([ends[0], ordered, ends[1]])
+    first, last = min(ordered[0], 0) - 2, max(ordered[-1], 0) + 2
+    bounds = np.concatenate([[first], ordered, [last]])
     lows, highs = bounds[:-1], bounds[1:]
     thresholds = np.where((lows <= 0) & (highs > 0), 0.0, (lows + highs) / 2)
     possible = lows < highs  # equal differences are answered together

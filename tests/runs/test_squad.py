@@ -134,6 +134,13 @@ def test_without_a_holdout_the_threshold_is_0(config, tmp_path):
     assert weights_of(run)[THRESHOLD] == 0
 
 
+def test_a_run_that_starts_from_another_does_not_take_its_threshold(config, tmp_path):
+    first = train(config, tmp_path / "first", *SHORT)
+    start = f"init_from={{run: {first}, take: head}}"
+    run = train(config, tmp_path / "run", "training.max_steps=1", start)
+    assert weights_of(first)[THRESHOLD] != 0 == weights_of(run)[THRESHOLD]
+
+
 def test_other_dev_labels_do_not_change_the_threshold(config, tmp_path):
     draw = random.Random(1)
     shuffled = json.loads((config.parent / "dev.json").read_text())
