@@ -50,6 +50,11 @@ class Head(nn.Module):
     generator_name: str = ""
     linear: Any
 
+    @property
+    def threshold(self) -> Any:
+        """A buffer, a number that the rows of the holdout choose; None without one."""
+        return None
+
     @classmethod
     def reads(cls, form: Any, vectors: bool) -> bool:
         """Return True if the head fits an input, a ``multitask.data.inputs.base.Input``.

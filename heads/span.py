@@ -1,4 +1,4 @@
-"""Find an answer in a text (Devlin et al. 2019, section 4.2: SQuAD v1.1)."""
+"""Find an answer in a text (Devlin et al. 2019, sections 4.2 and 4.3: SQuAD v1.1 and v2.0)."""
 
 from typing import Any, ClassVar
 
@@ -15,22 +15,36 @@ class SpanHead(Head):
     As in the paper's code, the softmax is over all tokens of the input except padding, also those
     of the question and special tokens. The predicted span is always inside the context.
 
+    With ``no_answer`` a question may have no answer. Its label is the first token, [CLS]. No answer
+    is predicted if start + end logit of this token, minus those of the best span, are above a
+    threshold. It is saved with the weights: the one with the highest F1 on ``training.holdout``, or
+    0 without a holdout.
+
     Args:
         dim: width d of a token's vector.
         max_answer_tokens: length of the longest predicted span, in tokens.
+        no_answer: True if a question may have no answer, as in SQuAD v2.0. The rows of
+            `training.holdout` choose the threshold above which none is given.
 
     Raises:
         ValueError: ``max_answer_tokens`` is below 1.
     """
 
     task_type: ClassVar[str] = "span"
+    from_config: ClassVar[tuple[str, ...]] = ("null_threshold",)
+    null_threshold: Tensor | None
 
-    def __init__(self, dim: int, max_answer_tokens: int = 30) -> None:
+    def __init__(self, dim: int, max_answer_tokens: int = 30, no_answer: bool = False) -> None:
         super().__init__()
         if max_answer_tokens < 1:
             raise ValueError(f"max_answer_tokens must be at least 1, not {max_answer_tokens}")
         self.max_answer_tokens = max_answer_tokens
         self.linear = nn.Linear(dim, 2)
+        self.register_buffer("null_threshold", torch.zeros(()) if no_answer else None)
+
+    @property
+    def threshold(self) -> Tensor | None:
+        return self.null_threshold
 
     @classmethod
     def reads(cls, form: Any, vectors: bool) -> bool:
@@ -83,5 +97,13 @@ class SpanHead(Head):
         return torch.cat([places.to(scores.dtype), rest], 1)
 
     def row_values(self, scores: Tensor, batch: Any, longest: int) -> Tensor:
-        """Return ``outcomes``."""
-        return self.outcomes(scores, batch.labels, batch.context)
+        """Return ``outcomes`` [B, 5].
+
+        With ``no_answer`` two columns more, [B, 7]: of the first token the sum of both logits, and
+        the probability (of the start times of the end).
+        """
+        values = self.outcomes(scores, batch.labels, batch.context)
+        if self.threshold is None:
+            return values
+        first = [scores[:, 0].sum(-1), scores.log_softmax(1)[:, 0].sum(-1).exp()]
+        return torch.cat([values, torch.stack(first, 1)], 1)

@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 from tests.support.choices_run import chosen
 from tests.support.multi_label_run import labelled
 from tests.support.run_files import events, report_of
-from tests.support.token_run import asked, tagged, write_lines
+from tests.support.token_run import asked, nested, tagged, without_answers, write_lines
 from tests.support.worked_examples import use_worked_examples
 
 TOPICS = ["world", "sports", "business", "science"]
@@ -179,6 +179,24 @@ def write_csv(file: Path, rows: list[dict]) -> None:
         writer = csv.DictWriter(opened, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
+
+
+def test_the_worked_example_of_squad_trains(project, tiny_encoder, tmp_path):
+    for seed, (split, size) in enumerate((("train", 30), ("dev", 8))):
+        rows = without_answers(asked(size, seed))
+        (tmp_path / f"{split}-v2.0.json").write_text(json.dumps(nested(rows)))
+    changes = [
+        f"data_dir={tmp_path}",
+        f"encoder.name={tiny_encoder}",
+        f"output_dir={tmp_path / 'run'}",
+        "tasks.answers.max_length=16",
+        "tasks.answers.stride=4",
+        "training.max_steps=2",
+        "training.holdout=0.2",
+    ]
+    assert run_multitask.main([str(project / "configs" / "my_squad.yaml"), *changes]) == 0
+    (result,) = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"].values()
+    assert {"f1", "exact_match", "has_ans_f1", "no_ans_f1"} < result["dev"].keys()
 
 
 def running_text(documents: int, seed: int) -> str:

@@ -1,4 +1,4 @@
-"""Rows of extractive question answering (SQuAD v1.1): answers as characters and as tokens."""
+"""Rows of extractive question answering (SQuAD): answers as characters and as tokens."""
 
 import re
 from dataclasses import replace
@@ -11,6 +11,7 @@ from multitask.data.labels import each_label
 from multitask.data.readers.columns import Table
 from multitask.data.tokenize import Tokens
 from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.question_answering import best_threshold, outcome
 from multitask.tasks.rows import Rows
 
 OFFSET = re.compile(r"-?[0-9]{1,9}")
@@ -21,21 +22,22 @@ def asked_rows(
 ) -> Rows:
     """Add the answers of each row.
 
-    ``labels`` has the characters [start, end) of the first answer in the context, int64 [N, 2], -1
-    without one. ``answers`` has the texts of all answers. Raises UserError with file and row if an
-    answer has another form, is not at its offset, or is missing.
+    ``labels`` has the characters [start, end) of the first answer in the context, int64 [N, 2]:
+    (0, 0) for a question without an answer, -1 for a row without a label. ``answers`` has the texts
+    of all answers. Raises UserError with file and row if an answer has another form, is not at its
+    offset, or is missing where each question needs one.
+
+    A test split in which no question has an answer has no labels.
     """
     data = config.tasks[task].data
 
     def read(cell: Any, row: int) -> list[tuple[str, int]] | None:
         pairs = _answers_in(cell)
-        if not pairs and (cell is None or split == "test"):
+        if cell is None or not (pairs or reader.no_answer or split != "test"):
             return None
-        if not pairs:
-            raise ValueError(
-                "has no answer: unanswerable questions (SQuAD v2) are not supported: leave the "
-                "row out"
-            )
+        if not (pairs or reader.no_answer):
+            option = f"`head: {{name: {config.tasks[task].head.name}, no_answer: true}}`"
+            raise ValueError(f"has no answer: allow it with {option}, or leave the row out")
         context = rows.texts[row][1]
         for text, start in pairs:
             if not text.strip() or context[start : start + len(text)] != text or start < 0:
@@ -46,8 +48,11 @@ def asked_rows(
     labels = np.full((len(rows), 2), -1, dtype=np.int64)
     answers: list[tuple[str, ...]] = [()] * len(rows)
     for row, pairs in each_label(data, table, rows, read, split=split):
-        labels[row] = pairs[0][1], pairs[0][1] + len(pairs[0][0])
+        text, start = pairs[0] if pairs else ("", 0)
+        labels[row] = start, start + len(text)
         answers[row] = tuple(dict.fromkeys(text for text, _ in pairs))
+    if split == "test" and not labels.any():
+        labels[:] = -1
     return replace(rows, labels=labels, answers=answers)
 
 
@@ -85,8 +90,8 @@ def placed_answers(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
     """Mark each row's answer by its first and last token; also count the answers cut off.
 
     An answer is cut off if no input contains all of it; its tokens are -1. If only another window
-    of the row contains the answer, the window is marked with its first token, as in BERT's code.
-    Rows without labels get no marks.
+    of the row contains the answer, the window is marked with its first token, as in BERT's code. So
+    is every input of a question without an answer. Rows without labels get no marks.
     """
     assert tokens.spans is not None, "answers need tokens that were made with their characters"
     if rows.labels is None:
@@ -101,7 +106,9 @@ def placed_answers(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
         touching = np.flatnonzero((begins < end) & (ends > start) & inside)
         later = i > 0 and owners[i - 1] == owner
         reaches_end = len(touching) and ends.max() >= end
-        if reaches_end and (not later or begins[inside].min() <= start):
+        if end == 0:  # the question has no answer
+            answers[i] = 0
+        elif reaches_end and (not later or begins[inside].min() <= start):
             answers[i] = touching[0], touching[-1]
     complete = np.zeros(len(rows), dtype=bool)
     complete[owners[answers[:, 0] >= 0]] = True
@@ -131,20 +138,62 @@ def characters_of(
 
 
 def answers_of_output(
-    output: np.ndarray, rows: Rows, tokens: Tokens
+    output: np.ndarray, rows: Rows, tokens: Tokens, threshold: float | None = None
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Convert the head's best span per input [N, 5] to characters [N, 2], probability [N, 1], loss.
+    """Convert the head's output per input to characters [N, 2], probability [N, 1] and mean loss.
 
-    If a row has several windows, the span with the highest logits counts. The loss is the mean over
-    the inputs of rows whose answer is not cut off.
+    If a row has several windows, the span with the highest logits counts. With a ``threshold`` the
+    row has this answer only if its ``null_difference`` is not above the threshold. The loss is the
+    mean over the inputs of rows whose answer is not cut off.
+
+    Args:
+        output: best span per input, [N, 5], or [N, 7] with a threshold; see ``SpanHead.outcomes``
+            and ``SpanHead.row_values``.
+        rows: the rows.
+        tokens: their tokens.
+        threshold: that of the head; None if each question has an answer.
     """
-    logits = np.where(output[:, 0] < 0, -np.inf, output[:, 4])
-    windows = best_windows(logits, tokens.row_of)
-    predictions = characters_of(rows, tokens, output[windows, :2].astype(np.int64), windows)
+    windows = best_windows(_span_scores(output), tokens.row_of)
+    places, chances = output[windows, :2].astype(np.int64), output[windows, 2:3]
+    if threshold is not None:
+        difference, empty = null_difference(output, tokens)
+        none = difference > threshold
+        places[none], chances[none] = -1, output[empty[none], 6:7]
+    predictions = characters_of(rows, tokens, places, windows)
     loss = float("nan")
     if tokens.answers is not None and (tokens.answers[:, 0] >= 0).any():
         loss = float(output[tokens.answers[:, 0] >= 0, 3].mean())
-    return predictions, output[windows, 2:3], loss
+    return predictions, chances, loss
+
+
+def null_difference(output: np.ndarray, tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
+    """Return the score of "no answer" minus that of the best span, and the window of the first.
+
+    Of several windows the lowest score of "no answer" counts, as in BERT's code (``run_squad.py``).
+    The difference is infinite for a row without a span.
+    """
+    windows = best_windows(_span_scores(output), tokens.row_of)
+    empty = best_windows(-output[:, 5], tokens.row_of)
+    return output[empty, 5] - _span_scores(output)[windows], empty
+
+
+def threshold_of_output(output: np.ndarray, rows: Rows, tokens: Tokens) -> float:
+    """Return the threshold with the highest F1 on labelled rows; see ``best_threshold``."""
+    difference, _ = null_difference(output, tokens)
+    spans, _, _ = answers_of_output(output, rows, tokens)
+    golds = rows.answers or []
+    texts = [texts[1][start:end] for texts, (start, end) in zip(rows.texts, spans, strict=True)]
+    given, empty = (
+        np.array([outcome(*pair, no_answer=True)[0] for pair in zip(guess, golds, strict=True)])
+        for guess in (texts, [""] * len(rows))
+    )
+    known = np.isfinite(difference)
+    return best_threshold(difference[known], given[known], empty[known])
+
+
+def _span_scores(output: np.ndarray) -> np.ndarray:
+    """Return the sum of the best span's logits per input, [N]; without a span minus infinity."""
+    return np.where(output[:, 0] < 0, -np.inf, output[:, 4])
 
 
 def guess_loss(train: Tokens, masking: object) -> float:

@@ -35,7 +35,9 @@ class Reading:
         rows_of_texts: (texts, input, source) -> rows without labels, from texts in Python.
         mark_tokens: (rows, tokens) -> tokens with the labels marked, and the number of labels
             without a token.
-        read_output: (output per row, rows, tokens) -> predictions, scores and mean loss.
+        read_output: (output per row, rows, tokens) -> predictions, scores and mean loss; also
+            takes the ``threshold`` of a head that has one.
+        threshold: (output per row, rows, tokens) -> the threshold of a head that has one.
         guess_loss: (training tokens, masking) -> loss of the trivial guess.
         guess: (training tokens, dev split, masking) -> columns of the trivial guess.
         words: True if the tokens need the numbers of their words.
@@ -49,7 +51,8 @@ class Reading:
     rows_of_file: Callable[..., Rows] = texts_from_file
     rows_of_texts: Callable[..., Rows] = rows_of_texts
     mark_tokens: Callable[[Rows, Tokens], tuple[Tokens, int]] | None = None
-    read_output: Callable[[Any, Rows, Tokens], tuple[Any, Any, float]] | None = None
+    read_output: Callable[..., tuple[Any, Any, float]] | None = None
+    threshold: Callable[[Any, Rows, Tokens], float] | None = None
     guess_loss: Callable[[Tokens, Any], float] | None = None
     guess: Callable[[Tokens, Split, Any], Columns] | None = None
     words: bool = False
@@ -73,6 +76,7 @@ READINGS = {
         labelled_rows=answers.asked_rows,
         mark_tokens=answers.placed_answers,
         read_output=answers.answers_of_output,
+        threshold=answers.threshold_of_output,
         guess_loss=answers.guess_loss,
         windows=True,
         cut_off="answers are cut off",

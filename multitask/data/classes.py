@@ -54,7 +54,8 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
         low, high = data.label_range
         return LabelReader(task_type, {}, (), low, high)
     if task_type.described_by != "labels":
-        return LabelReader(task_type, {}, ())
+        no_answer = bool(config.tasks[task].head.options.get("no_answer"))
+        return LabelReader(task_type, {}, (), no_answer=no_answer)
     mapping = _class_of_value(config, task, task_type) if data.labels is None else data.labels
     names = tuple(dict.fromkeys(mapping.values()))
     if len(names) > limits.CLASSES:

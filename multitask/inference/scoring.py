@@ -138,9 +138,16 @@ class Scorer:
         return self.over_texts(texts, partial(self.model.vectors, task), max_length, title)
 
     def score(
-        self, task: str, split: Split, between_batches: Callable[[], None] = lambda: None
+        self,
+        task: str,
+        split: Split,
+        between_batches: Callable[[], None] = lambda: None,
+        *,
+        choose: bool = False,
     ) -> Scores:
         """Score a split of a task, in file order; of pairs each distinct text is encoded once.
+
+        With ``choose`` the head's threshold, if it has one, is first chosen on these rows.
 
         Raises NotFinite for scores that are NaN or infinite.
         """
@@ -156,16 +163,22 @@ class Scorer:
 
         title = f"scoring {task}"
         scored = self.over_rows(tokens, output, between_batches=between_batches, title=title)
-        return self._read(task, split, scored)
+        return self._read(task, split, scored, choose)
 
-    def _read(self, task: str, split: Split, output: Tensor) -> Scores:
+    def _read(self, task: str, split: Split, output: Tensor, choose: bool = False) -> Scores:
         head = self.model.head(task)
         if not output.isfinite().all():
             raise NotFinite(f"task {task}: the model's scores are not finite numbers")
-        read_output = reading_of(task_type(head.task_type)).read_output
-        if read_output is None:
+        how = reading_of(task_type(head.task_type))
+        if how.read_output is None:
             return scores_of(head, output, split.rows)
-        return Scores(*read_output(output.double().cpu().numpy(), split.rows, split.tokens))
+        given = output.double().cpu().numpy(), split.rows, split.tokens
+        if head.threshold is None:
+            return Scores(*how.read_output(*given))
+        if choose:
+            assert how.threshold is not None, "a head with a threshold, of a type without one"
+            head.threshold.fill_(how.threshold(*given))
+        return Scores(*how.read_output(*given, threshold=head.threshold.item()))
 
     def pooled_sides(
         self, task: str, tokens: Tokens, between_batches: Callable[[], None] = lambda: None

@@ -80,6 +80,8 @@ class TaskType:
     selects: ClassVar[tuple[str, ...]]
     # Those metrics that need ordered classes.
     of_ordered: ClassVar[tuple[str, ...]] = ()
+    # Those metrics that need questions without an answer.
+    of_no_answer: ClassVar[tuple[str, ...]] = ()
     # The pipeline tag of the hub, for model cards.
     pipeline: ClassVar[str] = "text-classification"
     # The alt text of the figure of the dev predictions, if `reporting/figures/figure_registry.py`

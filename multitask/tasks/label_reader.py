@@ -41,12 +41,16 @@ class LabelReader:
     scheme: str = ""
     # True if the classes are in order, from the lowest to the highest
     ordered: bool = False
+    # True if a question may have no answer (`no_answer` of the head)
+    no_answer: bool = False
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics of the task type that these classes have."""
-        every, of_ordered = self.task_type.metrics, self.task_type.of_ordered
-        return tuple(name for name in every if self.ordered or name not in of_ordered)
+        """The metrics of the task type that these labels have."""
+        kind = self.task_type
+        left = () if self.ordered else kind.of_ordered
+        left += () if self.no_answer else kind.of_no_answer
+        return tuple(name for name in kind.metrics if name not in left)
 
     def head_context(self, rows: "Rows | None" = None) -> dict[str, Any]:
         """Return constructor arguments for any head; without rows every class count is 1."""

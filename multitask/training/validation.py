@@ -65,7 +65,8 @@ class Monitor:
                     scores = plan.scorer.score_sides(task, split, pooled)
                     space = self._space(task, pooled)
                 else:
-                    scores = plan.scorer.score(task, split, between_batches)
+                    choose = self._split_name(task) == "holdout" and plan.model.owner(task) == task
+                    scores = plan.scorer.score(task, split, between_batches, choose=choose)
             results[task] = measure(scores, split.rows, plan.data.readers[task]) | space
             if weighs_states(pooler):
                 name = self._split_name(task)

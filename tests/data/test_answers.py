@@ -9,7 +9,13 @@ from transformers import AutoTokenizer
 
 from multitask.config import load_config
 from multitask.config.registry import task_type
-from multitask.data.answers import answers_of_output, characters_of, placed_answers
+from multitask.data.answers import (
+    answers_of_output,
+    characters_of,
+    null_difference,
+    placed_answers,
+    threshold_of_output,
+)
 from multitask.data.classes import label_reader
 from multitask.data.load_rows import load_rows
 from multitask.data.tokenize import tokenize
@@ -81,7 +87,7 @@ def test_rows_without_the_column_are_dropped_and_a_test_set_may_lack_answers(rea
         ({"text": ["man"], "answer_start": [5]}, "'man', which is not at character 5 of"),
         ({"text": ["man"], "answer_start": [-20]}, "'man', which is not at character -20"),
         ({"text": [" "], "answer_start": [3]}, "the answer ' ', which is not at"),
-        ({"text": [], "answer_start": []}, "no answer: unanswerable questions .SQuAD v2. are not"),
+        ({"text": [], "answer_start": []}, "no answer: .*no_answer: true"),
         ({"text": ["man"]}, "answers is {'text': .'man'.}: expected {\"text\": "),
         ({"text": ["man"], "answer_start": [4, 5]}, "answers is .*: expected"),
         ("man", "answers is 'man': expected"),
@@ -91,6 +97,20 @@ def test_rows_without_the_column_are_dropped_and_a_test_set_may_lack_answers(rea
 def test_bad_answers_are_told_by_file_and_row(read, answers, message):
     with pytest.raises(UserError, match=r"qa\.jsonl, line 2, row 2 \(id b\): .*" + message):
         read([{**ROW, "answers": MAN}, {**ROW, "id": "b", "answers": answers}])
+
+
+def test_a_question_may_have_no_answer_if_the_head_says_so(read):
+    empty = {"text": [], "answer_start": []}
+    records = [{**ROW, "answers": answers} for answers in (empty, MAN, None)]
+    for split in ("train", "dev"):
+        rows = read(records, "tasks.qa.head.no_answer=true", split=split)
+        assert (len(rows), rows.unlabelled_dropped) == (2, 1)
+        assert rows.gold.tolist() == [[0, 0], [0, 7]]
+        assert rows.answers == [(), ("the man", "man")]
+    rows = read(records[:2], "tasks.qa.head.no_answer=true", split="test")
+    assert rows.gold.tolist() == [[0, 0], [0, 7]]
+    for hidden in (records, records[:1], records[2:]):  # some null, all empty, all null
+        assert read(hidden, "tasks.qa.head.no_answer=true", split="test").labels is None
 
 
 def made_rows(question, context, start, end):
@@ -180,6 +200,57 @@ def test_windows_share_stride_tokens_and_hold_the_answer_where_it_fits(tiny_enco
         else:
             expected = [-1, -1] if cut else [0, 0]
         assert placed.answers[i].tolist() == expected
+
+
+def test_an_answer_that_is_cut_off_never_counts_as_none(tiny_encoder):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    texts = [("who ?", "a cat sees the big dog")] * 3
+    rows = Rows("here", [*"abc"], texts, np.array([[0, 0], [2, 5], [19, 22]]))
+    cut = tokenize(rows, tokenizer, max_length=7, characters=True)
+    placed, count = placed_answers(rows, cut)
+    assert placed.answers.tolist() == [[0, 0], [5, 5], [-1, -1]] and count == 1
+    windows = tokenize(rows, tokenizer, max_length=7, characters=True, stride=1)
+    placed, count = placed_answers(rows, windows)
+    marked = [placed.answers[placed.owners == row].tolist() for row in range(3)]
+    assert marked[0] == [[0, 0]] * 5 and count == 0
+    assert marked[1] == [[5, 5], [4, 4], *[[0, 0]] * 3]
+    assert marked[2] == [*[[0, 0]] * 4, [5, 5]]
+    rows.labels[2] = 2, 22  # longer than a window
+    placed, count = placed_answers(rows, windows)
+    assert placed.answers[placed.owners == 2].tolist() == [[-1, -1]] * 5 and count == 1
+
+
+def test_no_answer_is_given_above_the_threshold(tiny_encoder):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    texts = [("who ?", "the man"), ("who ?", "a cat sees dog")]
+    rows = Rows("here", ["0", "1"], texts, np.array([[0, 0], [2, 5]]), answers=[(), ("cat",)])
+    tokens = tokenize(rows, tokenizer, max_length=7, characters=True, stride=1)
+    # start, end, probability, loss, logits; logits and probability of the first token
+    output = np.array(
+        [
+            [4, 5, 0.2, 0.0, -9.0, -8.5, 0.6],
+            [5, 5, 0.9, 0.0, 1.0, 9.0, 0.1],  # "cat"
+            [4, 5, 0.3, 0.0, 3.0, 4.0, 0.7],  # of "cat sees": the highest and the lowest
+            [-1, -1, 0.0, 0.0, 0.0, 5.0, 0.8],
+        ]
+    )
+    difference, windows = null_difference(output, tokens)
+    assert difference.tolist() == [0.5, 1.0] and windows.tolist() == [0, 2]
+    for threshold, expected, chances in (
+        (0.4, [[0, 0], [0, 0]], [0.6, 0.7]),
+        (0.5, [[0, 7], [0, 0]], [0.2, 0.7]),
+        (1.0, [[0, 7], [2, 10]], [0.2, 0.3]),
+    ):
+        predictions, scores, _ = answers_of_output(output, rows, tokens, threshold)
+        assert predictions.tolist() == expected
+        assert scores[:, 0].tolist() == pytest.approx(chances)
+    # the first has no answer, the second one in part: without both is best, and 0 does it
+    assert threshold_of_output(output, rows, tokens) == 0.0
+    output[0, 5] = -5.0  # now a threshold between the two differences is best
+    assert 1.0 < threshold_of_output(output, rows, tokens) < 4.0
+    output[:, 0] = -1  # no input has a span
+    assert threshold_of_output(output, rows, tokens) == 0.0
+    assert answers_of_output(output, rows, tokens, 9.0)[0].tolist() == [[0, 0], [0, 0]]
 
 
 def test_the_window_with_the_highest_logits_answers(tiny_encoder):

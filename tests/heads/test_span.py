@@ -1,6 +1,7 @@
 """The head of answers: `BertForQuestionAnswering` with the same weights, and a plain search."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -130,6 +131,34 @@ def test_a_row_without_its_answer_has_no_loss_and_nan_is_kept():
     result = head.outcomes(scores, labels, context)
     assert result[0, 3] == 0 and result[0, 2] == pytest.approx(1 / 9)
     assert result[1].isnan().any()
+
+
+def test_without_an_answer_the_first_token_is_scored_too():
+    torch.manual_seed(0)
+    scores, context = torch.randn(3, 6, 2), torch.tensor([[False] * 2 + [True] * 4] * 3)
+    batch = SimpleNamespace(labels=torch.tensor([[0, 0], [2, 3], [-1, -1]]), context=context)
+    plain, head = make(), make(no_answer=True)
+    values = plain.row_values(scores, batch, 0)
+    more = head.row_values(scores, batch, 0)
+    assert plain.threshold is None and values.shape == (3, 5)
+    torch.testing.assert_close(more[:, :5], values)
+    for row, (logits, chance) in zip(scores.tolist(), more[:, 5:].tolist(), strict=True):
+        starts, ends = zip(*row, strict=True)
+        assert logits == pytest.approx(starts[0] + ends[0])
+        shares = [math.exp(side[0]) / sum(map(math.exp, side)) for side in (starts, ends)]
+        assert chance == pytest.approx(shares[0] * shares[1])
+    loss = head.criterion(scores[:1], batch.labels[:1])
+    assert loss == pytest.approx(-scores[0].log_softmax(0)[0].mean())  # the label is the first
+
+
+def test_the_threshold_is_saved_with_the_weights_and_0_at_first():
+    head = make(no_answer=True)
+    assert head.threshold == 0 and not head.threshold.requires_grad
+    head.threshold.fill_(1.5)
+    other = make(no_answer=True)
+    other.load_state_dict(head.state_dict())
+    assert other.threshold == 1.5
+    assert make().state_dict().keys() == head.state_dict().keys() - set(head.from_config)
 
 
 def test_options_are_checked():

@@ -1,6 +1,9 @@
 """Tasks that count words, answers, masks or pairs: two processes take the steps of one."""
 
+import json
+
 import pytest
+from safetensors.torch import load_file
 
 from tests.conftest import save_tiny_encoder
 from tests.support.choices_run import write_choices
@@ -8,7 +11,13 @@ from tests.support.contrastive_run import write_config
 from tests.support.masked_lm_run import CONFIG, FAST, tiny
 from tests.support.processes import check_two_processes
 from tests.support.tiny_bert import save_tiny_mlm
-from tests.support.token_run import token_config, write_token_files
+from tests.support.token_run import (
+    asked,
+    nested,
+    token_config,
+    without_answers,
+    write_token_files,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -30,6 +39,19 @@ def test_words_and_answers(encoder, tmp_path):
     windows = ["tasks.qa.max_length=13", "tasks.qa.stride=3"]
     command = [str(token_config(tmp_path, encoder, files)), *changes("ner", "qa"), *windows]
     check_two_processes(command, tmp_path, {"ner": "f1", "qa": "f1"})
+
+
+def test_a_threshold_from_the_holdout(encoder, tmp_path):
+    """Each rank chooses it from the output of all ranks, and scores dev with it."""
+    for seed, (split, size) in enumerate((("train", 100), ("dev", 9))):
+        rows = without_answers(asked(size, seed))
+        (tmp_path / f"qa-{split}.jsonl").write_text(json.dumps(nested(rows)))
+    more = ["tasks.qa.head.no_answer=true", "tasks.qa.data.test=null", "training.holdout=0.2"]
+    command = [str(token_config(tmp_path, encoder, tmp_path, tasks=("qa",))), *changes("qa"), *more]
+    check_two_processes(command, tmp_path, {"qa": "f1"})
+    weights = [*tmp_path.glob("*/weights/*.safetensors")]
+    one, other = (load_file(file)["tasks.qa.head.null_threshold"] for file in weights)
+    assert one != 0 and one.item() == pytest.approx(other.item(), abs=1e-3)
 
 
 def test_several_choices(encoder, tmp_path):

@@ -59,6 +59,30 @@ def asked(size: int, seed: int) -> list[dict]:
     return rows
 
 
+def without_answers(rows: list[dict], every: int = 3) -> list[dict]:
+    """The rows; each ``every``-th asks for what is not in its context, and has no answer."""
+    none = {"text": [], "answer_start": []}
+    return [
+        {**row, "question": "never ?", "answers": none} if number % every == 0 else row
+        for number, row in enumerate(rows)
+    ]
+
+
+def nested(rows: list[dict]) -> dict:
+    """Rows of a question-answering task as the nested file of SQuAD: one paragraph per row."""
+    paragraphs = []
+    for row in rows:
+        asked_for = {key: row[key] for key in ("id", "question")}
+        if "answers" in row:
+            pairs = zip(row["answers"]["text"], row["answers"]["answer_start"], strict=True)
+            answers = [{"text": text, "answer_start": start} for text, start in pairs]
+            asked_for |= {"answers": answers, "is_impossible": not answers}
+        paragraphs.append({"context": row["context"], "qas": [asked_for]})
+    half = len(paragraphs) // 2
+    articles = paragraphs[:half], paragraphs[half:]
+    return {"version": "v2.0", "data": [{"title": "t", "paragraphs": part} for part in articles]}
+
+
 def write_token_files(directory: Path, train: int = 160, dev: int = 40) -> Path:
     """`ner-*.jsonl` and `qa-*.jsonl`: train, dev, and test without labels."""
     for seed, (split, size) in enumerate((("train", train), ("dev", dev), ("test", 6))):

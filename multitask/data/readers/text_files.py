@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config import DataConfig
+from multitask.data.readers.squad import columns_of_nested, is_nested
 from multitask.utils.errors import AS_UTF8, UserError, warn
 from multitask.utils.limits import COLUMNS, DATA_BYTES
 
@@ -151,13 +152,15 @@ def _rows(text: str, file: Path, separator: str, quoting: bool) -> Iterator[tupl
 
 
 def read_json(file: Path, data: DataConfig) -> Read:
-    """Read one JSON object per line, or one list of objects.
+    """Read one JSON object per line, one list of objects, or the nested file of SQuAD.
 
     A number becomes the text in the file: `1` and `1.0` are two texts and two classes, as in CSV.
     `NaN` and `Infinity` without quotes are null. Raises UserError with file and line for anything
     else.
     """
     text, lines = read_text(file), array("q")
+    if (nested := _nested(text, file)) is not None:
+        return columns_of_nested(nested, str(file)), ()
 
     def each() -> Iterator[Any]:
         for number, line in enumerate(lines_of(text), 1):  # lines do not end at U+2028
@@ -176,6 +179,19 @@ def read_json(file: Path, data: DataConfig) -> Read:
     if len(names) > COLUMNS:
         raise UserError(f"{file}: {len(names):,} different keys, at most {COLUMNS:,} are read")
     return {name: [record.get(name) for record in records] for name in names}, lines
+
+
+def _nested(text: str, file: Path) -> Any:
+    """Return the object of a nested file, which its keys tell; None for any other text."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value = _parsed(text, file, 1)  # of JSON lines only the first one is read
+    except UserError:
+        if next(filter(str.strip, lines_of(text))).strip() == "{":  # it cannot be JSON lines
+            raise
+        return None
+    return value if is_nested(value) else None
 
 
 def _parsed(text: str, file: Path, line: int) -> Any:
