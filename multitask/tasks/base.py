@@ -99,7 +99,7 @@ class TaskType:
     described_by: ClassVar[str] = ""
     # Label values and classes if a config names none; None: the values in the training file.
     default_labels: ClassVar[Mapping[str, str] | None] = None
-    # True if a prediction is one value, as in the files of the course and of GLUE.
+    # True if a prediction is one value, as in the files of GLUE.
     one_value: ClassVar[bool] = False
     # True if the loss and score of a row depend on the other rows of its batch.
     compares_rows: ClassVar[bool] = False
@@ -224,7 +224,7 @@ class TaskType:
         return ", ".join(f"{name} {count}" for name, count in counts.items())
 
     def course_values(self, predictions: Array, reader: LabelReader) -> list[str]:
-        """Return the predictions in the format of the course's files."""
+        """Return the predictions as texts of a course's files."""
         return [f"{prediction:.6g}" for prediction in predictions]
 
     def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:

@@ -18,6 +18,7 @@ CELLS = 1_000  # cells of a grid
 CELL_NAME = 100  # characters of a cell's name, which is a directory's name
 SEEDS = 1_000  # seeds of a grid
 DATA_BYTES = 2**30  # bytes of a data file that is no Parquet
+PREDICTION_BYTES = 2**26  # bytes of a file of predictions that is scored
 LONGEST_TEXT = 10**7  # characters of a text
 COLUMNS = 1_000  # different keys of a file of JSON lines
 CLASSES = 1_000  # classes of one task

@@ -223,6 +223,5 @@ def test_the_local_page_shows_every_class_with_its_probability(run_dir):
 
 
 def test_what_has_one_label_a_row_is_refused(config, capsys):
-    for file in ("course_file={name: about, column: Predicted}", "glue_file=SST-2"):
-        changed = [f"tasks.about.{file}", "output_dir=nowhere"]
-        assert "that format has no such predictions" in complaint(capsys, config, *changed)
+    changed = ["tasks.about.glue_file=SST-2", "output_dir=nowhere"]
+    assert "that format has no such predictions" in complaint(capsys, config, *changed)
