@@ -78,7 +78,9 @@ class TaskType:
     metrics: ClassVar[tuple[str, ...]]
     # The metrics that `metric:` may name. Higher is better; the first is the default.
     selects: ClassVar[tuple[str, ...]]
-    # Those metrics that need ordered classes.
+    # The metrics that need scores; predictions are enough for the others.
+    of_scores: ClassVar[tuple[str, ...]] = ()
+    # The metrics that need ordered classes.
     of_ordered: ClassVar[tuple[str, ...]] = ()
     # The pipeline tag of the hub, for model cards.
     pipeline: ClassVar[str] = "text-classification"
