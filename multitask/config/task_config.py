@@ -97,6 +97,9 @@ class CourseFileConfig(Strict):
     `id,COLUMN`, `csv` as `ID,VALUE` with quotes where needed. Several labels are a 0 or 1 per class
     in the order of `data.labels`: `[0, 1, 0]`."""
 
+    folder: str = Field("", pattern=r"^([\w-][\w.-]*(/[\w-][\w.-]*)*)?$", max_length=COURSE_NAME)
+    """Directory below `predictions/` in the archive of `predict --zip`: `bert/multitask`."""
+
 
 class TaskConfig(Strict):
     """One task: its data, its parts on top of the encoder, and how it is trained."""
