@@ -232,3 +232,91 @@ def test_the_frequent_paraphrase_types_score_as_the_trivial_baseline(tmp_path):
         assert metric["value"] == metric["trivial"]
     assert scores["f1"]["value"] == pytest.approx(0.795, abs=5e-4)
     assert scores["exact_match"]["value"] == pytest.approx(0.204, abs=5e-4)
+
+
+@pytest.fixture
+def groups(course_files, tmp_path) -> Path:
+    """Groups whose files have more and more wrong rows; one is an archive, and some are broken."""
+    place = tmp_path / "handed in"
+    labels = {"sst": ("ids-sst-dev.csv", "sentiment"), "para": ("quora-dev.csv", "is_duplicate")}
+    labels |= {"sts": ("sts-dev.csv", "similarity")}
+    for group, wrong in (("=worst", 8), ("best", 0), ("twin", 0), ("good", 1), ("broken", 0)):
+        (place / group).mkdir(parents=True)
+        for name, (file, column) in labels.items():
+            rows = [(row["id"], float(row[column])) for row in dev_rows(course_files, file)]
+            top = {"sst": 4, "para": 1, "sts": 5}[name]
+            rows[:wrong] = [(key, top - value) for key, value in rows[:wrong]]
+            text = "".join(f"{key} , {value} \n" for key, value in rows)
+            (place / group / f"{name}-dev-output.csv").write_text(f"id \t X \n{text}")
+    shutil.make_archive(str(place / "good"), "zip", place / "good")
+    shutil.rmtree(place / "good")
+    (place / "broken" / "sst-dev-output.csv").unlink()
+    with (place / "broken" / "para-dev-output.csv").open("a") as opened:
+        opened.write("nobody , 1.0 \n")
+    (place / "empty.zip").write_text("no archive")
+    return place
+
+
+def test_groups_are_ranked_and_those_that_are_alike_named(groups, course_files, tmp_path, capsys):
+    output = tmp_path / "ranked"
+    words = [CONFIG, f"data_dir={course_files}", "--submissions", groups, "--output", output]
+    for _ in range(2):  # the files may be replaced
+        assert main("score", *words) == 0
+    printed = capsys.readouterr().out
+    assert {Path(line.removeprefix("written: ")) for line in printed.splitlines()[-3:]} == {
+        *output.iterdir()
+    }
+    ranking = json.loads((output / "ranking.json").read_text())
+    rows = {row["group"]: row for row in ranking["rows"]}
+    ranks = {name: row["rank"] for name, row in rows.items()}
+    assert ranks == {
+        "best": 1,
+        "twin": 1,
+        "good.zip": 3,
+        "=worst": 4,
+        "broken": None,
+        "empty.zip": None,
+    }
+    assert [*rows][:2] == ["best", "twin"] and rows["best"]["cells"]["sst"]["mean"] == 1
+    assert rows["good.zip"]["cells"]["sst"]["mean"] == pytest.approx(11 / 12)
+    assert rows["best"]["like"][0] == "twin" and "=worst" not in rows["best"]["like"]
+    assert rows["=worst"]["like"] == []
+    errors = rows["broken"]["errors"]
+    assert len(errors) == 2 and "sst-dev-output.csv" in errors[0] and "line 14, row 13" in errors[1]
+    assert rows["broken"]["cells"].keys() == {"sts"} and len(rows["empty.zip"]["errors"]) == 1
+    page = (output / "ranking.html").read_text()
+    assert all(name in page for name in rows) and "line 14, row 13" in page
+    with (output / "ranking.csv").open() as opened:
+        table = {row["group"]: row for row in csv.DictReader(opened)}
+    assert float(table["good.zip"]["sst accuracy"]) == pytest.approx(11 / 12)
+    assert table["broken"]["rank"] == "" and table["broken"]["sst accuracy low"] == ""
+    assert "'=worst" in table  # no formula
+
+
+def test_a_groups_scores_are_those_of_its_files(groups, course_files):
+    changes = [f"data_dir={course_files}"]
+    ranked = multitask.score_submissions(CONFIG, groups, changes)
+    (row,) = (row for row in ranked.ranking["rows"] if row["group"] == "=worst")
+    alone = score(sorted((groups / "=worst").iterdir()), course_files)
+    for task, metrics in alone.scores.items():
+        assert row["cells"][task]["mean"] == next(iter(metrics.values()))["value"]
+    assert row["cells"]["mean of tasks"]["mean"] == pytest.approx(alone.overall["mean"])
+    assert ranked.ranking["trivial"]["sst"] == alone.scores["sst"]["accuracy"]["trivial"]
+    assert str(ranked) == ranked.page and not ranked.files
+
+
+def test_bad_calls_for_groups_are_one_line(groups, course_files, tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    nameless = [f"tasks.{task}.course_file=null" for task in NAMES]
+    for words, part in (
+        (["--submissions", groups, "sst=x.csv"], "--submissions"),
+        (["--submissions", groups, "--against", groups], "--submissions"),
+        (["--output", tmp_path], "--output"),
+        (["--submissions", groups, "--output", tmp_path / "mine"], "not empty"),
+        (["--submissions", groups, *nameless], "course_file"),
+        (["--submissions", tmp_path / "none"], "no such directory"),
+        (["--submissions", groups, "--split", "test"], "no labels"),
+    ):
+        line = complaint(capsys, "score", CONFIG, f"data_dir={course_files}", *words)
+        assert part in line, line
