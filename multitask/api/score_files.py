@@ -17,6 +17,7 @@ from multitask.data.load_rows import split_rows
 from multitask.data.readers.columns import read_columns
 from multitask.data.readers.course_files import (
     CourseFile,
+    can_hold,
     placed,
     predictions_of,
     read_course_file,
@@ -26,7 +27,7 @@ from multitask.reporting.read_runs import ScoredRows, load_split
 from multitask.reporting.table_formats import text_page
 from multitask.store.files import write_json
 from multitask.store.run_directory import RunDirectory, open_run
-from multitask.tasks.base import Columns, RowLabels
+from multitask.tasks.base import Columns
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, no_file
@@ -126,12 +127,12 @@ class Gold:
 def load_gold(config: Config, task: str, split: str) -> Gold:
     """Read the labelled rows of a task, and guess them from the training labels alone.
 
-    Raises UserError if the split has no labels, or the task has no label per row.
+    Raises UserError if the split has no labels, or no file can hold the task's predictions.
     """
     entry = config.tasks[task]
     reader = label_readers(config, [task])[task]
     kind = reader.task_type
-    if not isinstance(kind, RowLabels):
+    if not can_hold(kind):
         message = f"a file cannot hold what it predicts: {kind.predicts}"
         raise config.error(("tasks", task), message)
     rows = split_rows(config, task, split, {task: reader})

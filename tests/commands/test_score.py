@@ -195,6 +195,9 @@ def test_bad_input_is_one_line(course_run, course_files, tmp_path, capsys):
     other = Path(shutil.copytree(course_files, tmp_path / "data"))
     text = (other / "ids-sst-dev.csv").read_text()
     (other / "ids-sst-dev.csv").write_text(text.replace("great .\t4", "great .\t3"))
+    span = [
+        f"tasks.sst.{change}" for change in ("head=span", "data={labels: null, ordered: false}")
+    ]
     for words, part in (
         ([], "no files"),
         ([tmp_path / "sst-none.csv"], "no such file"),
@@ -208,6 +211,7 @@ def test_bad_input_is_one_line(course_run, course_files, tmp_path, capsys):
         ([sst, "--against", nameless], "mine.csv"),
         ([sst, para, f"data_dir={other}", "--against", course_run], "other labels"),
         ([sst, "tasks.sst.data.dev=none.csv"], "none.csv"),
+        ([sst, *span], "cannot hold"),
     ):
         line = complaint(capsys, "score", CONFIG, f"data_dir={course_files}", *words)
         assert part in line, line

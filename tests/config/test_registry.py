@@ -8,7 +8,6 @@ from heads.base import Head
 from heads.binary import BinaryHead
 from multitask.config import registry
 from multitask.config.registry import INPUTS, TASK_TYPES, input_type
-from multitask.tasks.base import RowLabels
 from multitask.utils.errors import UserError
 
 NAMES = [(kind, name) for kind, names in registry.KINDS.items() for name in names]
@@ -170,8 +169,6 @@ def test_what_commands_without_torch_know_of_a_head_is_what_its_class_says():
         head = registry.resolve("head", name)
         assert registry.HEAD_TYPES.get(name, head.task_type) == head.task_type
         assert registry.is_ordered(name) == head.ordered
-        per_row = isinstance(registry.task_type(head.task_type), RowLabels)
-        assert not per_row or name in registry.HEAD_TYPES
 
 
 def test_a_class_of_an_allowed_package_may_be_named(monkeypatch):

@@ -19,7 +19,7 @@ import numpy as np
 
 from multitask.data.labels import BITS
 from multitask.data.readers.text_files import decoded, lines_of
-from multitask.tasks.base import Array
+from multitask.tasks.base import Array, RowLabels, TaskType
 from multitask.tasks.label_reader import LabelReader, canonical, number_of
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.rows import Rows
@@ -27,6 +27,12 @@ from multitask.utils.errors import UserError
 
 # what parts id and value, the first one that a row has
 SEPARATORS = ("\t", " , ", ",")
+
+
+def can_hold(task_type: TaskType) -> bool:
+    """Return True if a file can hold the predictions of a type: one value, or a set of classes."""
+    several = isinstance(task_type, RowLabels) and task_type.described_by == "labels"
+    return task_type.one_value or several
 
 
 def course_text(form: str, column: str, ids: Sequence[str], values: Sequence[str]) -> str:

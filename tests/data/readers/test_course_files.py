@@ -7,6 +7,7 @@ import pytest
 
 from multitask.config.registry import task_type
 from multitask.data.readers.course_files import (
+    can_hold,
     course_text,
     key_of,
     predictions_of,
@@ -137,6 +138,11 @@ def test_damage_is_named_with_its_row(text, reader, parts):
         read(text, reader)
     message = str(caught.value)
     assert "\n" not in message and all(part in message for part in parts), message
+
+
+def test_a_file_cannot_hold_what_words_and_texts_have():
+    assert all(can_hold(reader.task_type) for reader, *_ in WRITTEN)
+    assert not any(map(can_hold, map(task_type, ("tags", "span", "tokens", "views"))))
 
 
 def test_data_whose_ids_are_not_unique_cannot_be_matched():
