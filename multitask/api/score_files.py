@@ -181,6 +181,9 @@ def score(
     scores: file_scores.FileScores = {}
     errors: list[UserError] = []
     compared = _compared(read, against)
+    for name, one in compared:
+        if not one.keys() & by_task.keys():
+            raise UserError(f"{name}: nothing to compare: it has none of {', '.join(by_task)}")
     sources = {task: str(file) for task, file in by_task.items()}
     for task, file in by_task.items():
         gold = load_gold(read, task, split)

@@ -209,6 +209,7 @@ def test_bad_input_is_one_line(course_run, course_files, tmp_path, capsys):
         ([sst, "--split", "test"], "no labels"),
         ([sst, "--against", tmp_path], "no run there"),
         ([sst, "--against", nameless], "mine.csv"),
+        ([sst, "--against", para], "para-dev-output.csv"),
         ([sst, para, f"data_dir={other}", "--against", course_run], "other labels"),
         ([sst, "tasks.sst.data.dev=none.csv"], "none.csv"),
         ([sst, *span], "cannot hold"),
