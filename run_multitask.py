@@ -37,7 +37,7 @@ except KeyboardInterrupt:
 
 COMMANDS = tuple(
     "train ablate tune check evaluate predict attention sts index search serve evaluate-search "
-    "importance export table report".split()
+    "importance export table report score".split()
 )
 ADVICE = {
     errno.ENOSPC: "; what was saved before is intact: free space",

@@ -15,6 +15,8 @@ _LAZY = {
     "evaluate": "multitask.api.evaluate_run",
     "load": "multitask.inference.load_run",
     "report": "multitask.api.compare_runs",
+    "score": "multitask.api.score_files",
+    "score_submissions": "multitask.api.score_submissions",
     "train": "multitask.api.train_model",
     "tune": "multitask.api.sweeps",
 }

@@ -74,7 +74,7 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
     for wide, narrow in NARROWER.items():
         command = command.replace(wide, narrow)
     arguments = shlex.split(command.removeprefix(PYTHON))
-    if arguments[0] in ("evaluate", "predict", "report", "importance", "export", "table"):
+    if arguments[0] in ("evaluate", "predict", "report", "importance", "export", "table", "score"):
         return arguments
     if arguments[0] == "serve":
         return [*arguments, "--port", "0"]

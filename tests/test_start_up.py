@@ -15,7 +15,7 @@ def test_the_package_has_functions_and_imports_them_when_they_are_used():
 import sys, multitask
 print([name for name in {slow} if name in sys.modules])
 print([name for name in multitask.__all__ if name not in dir(multitask)])
-for name in ("train", "check", "evaluate", "report", "ablate", "tune"):
+for name in ("train", "check", "evaluate", "report", "ablate", "tune", "score"):
     assert getattr(multitask, name).__name__ == name
 print("torch" in sys.modules, multitask.load.__name__, multitask.Callback.__name__)
 """

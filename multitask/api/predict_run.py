@@ -1,15 +1,18 @@
 # Tested by tests/commands/test_predict.py
 """Predict with trained runs: the rows of a run's splits, or new texts."""
 
+import zipfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from multitask.config import Config
 from multitask.config.between_tasks import chosen_task
 from multitask.config.registry import head_type
+from multitask.store.files import replacing
 from multitask.store.run_directory import RunDirectory, load_run_config
 from multitask.utils.errors import UserError, no_file, warn
+from multitask.utils.limits import PREDICTION_BYTES, read_bounded
 
 if TYPE_CHECKING:
     from multitask.tasks.base import Record
@@ -57,6 +60,46 @@ def predict_splits(
             yield from (f"written: {file}" for file in written)
     if trained is None:
         yield "nothing to do: --again makes the files anew; --text and --file take new texts"
+
+
+def zip_course_files(
+    run_dir: Path, overrides: Sequence[str], file: Path, *, again: bool = False
+) -> Iterator[str]:
+    """Write a run's course files to an archive, and yield a line for each.
+
+    They are under ``predictions/`` and the task's ``course_file.folder``. A file that is missing is
+    predicted first. Raises UserError for a trial, and if a file lacks an id of its split, repeats
+    one or has another one.
+    """
+    config, run = load_run_config(run_dir, list(overrides)), RunDirectory(run_dir)
+    if config.trial:
+        raise UserError(f"{run_dir}: {TRIAL}")
+    entries = config.tasks.items()
+    tasks = {task: entry.course_file for task, entry in entries if entry.course_file is not None}
+    if not tasks:
+        raise UserError(f"{run_dir}: no task has a `course_file`: there is nothing to hand in")
+    if file.exists() and not zipfile.is_zipfile(file):
+        raise UserError(f"{file} exists and is no archive: choose another --zip")
+    yield from predict_splits(run_dir, overrides, again=again)
+
+    from multitask.data.classes import label_readers
+    from multitask.data.load_rows import load_rows
+    from multitask.data.readers.course_files import predictions_of, read_course_file
+
+    members: dict[str, bytes] = {}
+    for task, course in tasks.items():
+        reader = label_readers(config, [task])[task]
+        for split in config.tasks[task].data.scored:
+            made = run.course_file(course.name, split)
+            raw = read_bounded(made, PREDICTION_BYTES)
+            rows = load_rows(config, task, split, reader)
+            predictions_of(read_course_file(raw, str(made)), rows, reader)
+            members[str(PurePosixPath("predictions", course.folder, made.name))] = raw
+    with replacing(file) as scratch, zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, raw in members.items():
+            archive.writestr(zipfile.ZipInfo(name), raw, zipfile.ZIP_DEFLATED)
+    yield from (f"packed: {name}" for name in members)
+    yield f"written: {file}"
 
 
 def average_runs(

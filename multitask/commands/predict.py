@@ -32,13 +32,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", metavar="T", nargs="+", help="one text, or the two of a pair")
     text = "make all files again; otherwise only those that are missing or damaged"
     parser.add_argument("--again", action="store_true", help=text)
+    text = (
+        "also pack the course's files (`course_file`) of one run as an archive to hand in; refused "
+    )
+    text += "for a trial and where ids are missing"
+    shared.add_path(parser, "--zip", "FILE", text)
     text = "JSON lines for --file or --text (default: print them; a terminal shows one readable "
     text += "line per row); for several runs without these, the directory of ensemble.json and "
     shared.add_output(parser, "O", f"{text}predictions/")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.api.predict_run import average_runs, predict_splits
+    from multitask.api.predict_run import average_runs, predict_splits, zip_course_files
 
     runs, overrides = shared.runs_and_overrides(arguments)
     if arguments.file is not None and arguments.text is not None:
@@ -46,6 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
     own = arguments.file is not None or arguments.text is not None
     for option, given, needed in (
         ("--again", arguments.again and (own or len(runs) > 1), "the files of one run"),
+        ("--zip", arguments.zip is not None and (own or len(runs) > 1), "the files of one run"),
         ("--task", arguments.task is not None and not own, "--file and --text"),
         (
             "--output",
@@ -57,6 +63,10 @@ def run(arguments: argparse.Namespace) -> None:
             raise UserError(f"predict: {option} is for {needed}: leave it out")
     if own:
         _predict_own(runs, overrides, arguments)
+        return
+    if arguments.zip is not None:
+        for line in zip_course_files(runs[0], overrides, arguments.zip, again=arguments.again):
+            print(line)
         return
     for line in (
         predict_splits(runs[0], overrides, again=arguments.again)

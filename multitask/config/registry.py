@@ -72,6 +72,23 @@ HEADS = {
     "diffcse": "multitask.models.losses.diffcse:DiffCSEHead",
 }
 
+# the ``task_type`` of heads with one prediction per row, for commands that do not import torch;
+# any other head is imported
+HEAD_TYPES = {
+    "classification": "class",
+    "ordinal": "class",
+    "binary": "binary",
+    "siamese_paraphrase": "binary",
+    "euclidean_paraphrase": "binary",
+    "regression": "number",
+    "cosine_regression": "number",
+    "cosine_with_embeddings": "number",
+    "euclidean_similarity": "number",
+    "multi_label": "labels",
+    "multiple_choice": "choice",
+}
+ORDERED_HEADS = ("ordinal",)  # those whose classes are ordered
+
 # the ``task_type`` of a head, as in report.json -> the class for its labels and metrics
 TASK_TYPES = {
     "class": "multitask.tasks.classification:Classification",
@@ -193,6 +210,8 @@ def task_type(name: str) -> "TaskType":
 
 def head_type(head: str) -> "TaskType":
     """Return the task type of a registered head."""
+    if head in HEAD_TYPES:
+        return task_type(HEAD_TYPES[head])
     factory = resolve("head", head)
     base = imported("heads.base:Head")
     own = inspect.isclass(factory) and issubclass(factory, base)
@@ -202,6 +221,11 @@ def head_type(head: str) -> "TaskType":
     if lacks:
         raise UserError(f"head {head!r} ({HEADS.get(head, head)}) {lacks}: docs/extending.md")
     return task_type(factory.task_type)
+
+
+def is_ordered(head: str) -> bool:
+    """Return True for a head whose classes are ordered."""
+    return head in ORDERED_HEADS or (head not in HEAD_TYPES and resolve("head", head).ordered)
 
 
 def input_type(name: str) -> Any:

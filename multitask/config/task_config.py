@@ -84,13 +84,21 @@ class DistillConfig(Strict):
 
 
 class CourseFileConfig(Strict):
-    """The prediction file of the CS224N course: `predictions/NAME-SPLIT-output.csv`."""
+    """The prediction file of a course: `predictions/NAME-SPLIT-output.csv`."""
 
     name: str = Field(pattern=r"^[\w.-]+$", max_length=COURSE_NAME)
     """File name part, such as `para`."""
 
     column: str
     """Header of the value, such as `Predicted_Is_Paraphrase`."""
+
+    format: Literal["cs224n", "dnlp", "csv"] = "cs224n"
+    """How a row is written: `cs224n` as `ID , VALUE`, `dnlp` as `ID<tab>VALUE` under the header
+    `id,COLUMN`, `csv` as `ID,VALUE` with quotes where needed. Several labels are a 0 or 1 per class
+    in the order of `data.labels`: `[0, 1, 0]`."""
+
+    folder: str = Field("", pattern=r"^([\w-][\w.-]*(/[\w-][\w.-]*)*)?$", max_length=COURSE_NAME)
+    """Directory below `predictions/` in the archive of `predict --zip`: `bert/multitask`."""
 
 
 class TaskConfig(Strict):
@@ -188,7 +196,7 @@ class TaskConfig(Strict):
     """When the task stops early."""
 
     course_file: CourseFileConfig | None = None
-    """Also write predictions in the CS224N format."""
+    """Also write the predictions of dev and test as a course wants them."""
 
     glue_file: Annotated[str, registered("glue_file")] | None = None
     """Also write the test predictions in the format of the GLUE server, to

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from multitask.config import Config
-from multitask.config.registry import head_type, resolve
+from multitask.config.registry import head_type, is_ordered
 from multitask.data.labels import cell_reader
 from multitask.data.readers import arrow_tables
 from multitask.data.readers.columns import files_of, format_of, read_columns, source_of
@@ -23,13 +23,16 @@ def takes_sets(task_type: TaskType) -> bool:
     return isinstance(task_type, RowLabels) and not task_type.one_value
 
 
-def label_readers(config: Config) -> dict[str, LabelReader]:
+def label_readers(config: Config, tasks: Iterable[str] | None = None) -> dict[str, LabelReader]:
     """Return each task's label reader, for its head's task type; see ``label_reader``.
+
+    ``tasks`` are the tasks; default: all.
 
     Raises UserError if a head needs the order of the classes and it is unknown.
     """
     readers = {}
-    for task, entry in config.tasks.items():
+    for task in config.tasks if tasks is None else tasks:
+        entry = config.tasks[task]
         reader = label_reader(config, task, head_type(entry.head.name))
         words = [value for value in reader.ids if math.isnan(number_of(value))]
         if words and entry.data.labels is None and reader.ordered:
@@ -69,7 +72,7 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
         mapping = {**mapping, **{tag: tag for tag in tags_of_repairs(names, scheme)}}
         names = tuple(dict.fromkeys(mapping.values()))
     ids = {value: names.index(name) for value, name in mapping.items()}
-    ordered = data.ordered or resolve("head", config.tasks[task].head.name).ordered
+    ordered = data.ordered or is_ordered(config.tasks[task].head.name)
     return LabelReader(task_type, ids, names, scheme=scheme, ordered=ordered)
 
 

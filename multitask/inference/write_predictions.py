@@ -1,11 +1,10 @@
-"""Write prediction files: JSON lines, the CS224N course's format, the GLUE server's."""
+"""Write prediction files: JSON lines, the formats of courses, the GLUE server's."""
 
 import json
 from pathlib import Path
 
-import numpy as np
-
 from multitask.config import TaskConfig
+from multitask.data.readers.course_files import course_text
 from multitask.inference.scoring import Scores
 from multitask.store.run_directory import RunDirectory
 from multitask.tasks.glue import submission
@@ -36,7 +35,8 @@ def write_predictions(
     written = [run.write_text(run.predictions_of(task, split), "\n".join(lines) + "\n")]
     course_file, glue_file = (entry.course_file, entry.glue_file) if entry else (None, None)
     if course_file is not None and split in ("dev", "test"):
-        text = course_text(course_file.column, rows.ids, predictions, reader)
+        values = reader.task_type.course_values(predictions, reader)
+        text = course_text(course_file.format, course_file.column, rows.ids, values)
         written.append(run.write_text(run.course_file(course_file.name, split), text))
     if glue_file is not None and split == "test":
         text = submission(glue_file, rows.ids, predictions, reader.names)
@@ -52,10 +52,3 @@ def prediction_files(run: RunDirectory, task: str, split: str, entry: TaskConfig
     if entry.glue_file is not None and split == "test":
         files.append(run.glue_file(entry.glue_file))
     return files
-
-
-def course_text(column: str, ids: list[str], predictions: np.ndarray, reader: LabelReader) -> str:
-    """Write the course's exact format: header ``id \\t COLUMN \\n``, rows ``ID , VALUE \\n``."""
-    values = reader.task_type.course_values(predictions, reader)
-    rows = [f"{name} , {value} \n" for name, value in zip(ids, values, strict=True)]
-    return "".join([f"id \t {column} \n", *rows])

@@ -7,6 +7,7 @@ from multitask.config import Config
 from multitask.config.registry import INPUTS, head_type, input_type, resolve
 from multitask.data.by_type import reading_of, shares_rows
 from multitask.data.inputs.base import input_of
+from multitask.data.readers.course_files import can_hold
 from multitask.models.encoders import Encoder
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.base import NoLabels, TaskType
@@ -58,8 +59,8 @@ def _misfits(config: Config, task: str, head: Any, kind: TaskType) -> Iterator[t
         yield "data", ": it cannot share rows" + ": see `data.texts_of`" * silent
     if not silent and entry.data.texts_of:
         yield "data", ": it needs labels: leave out `texts_of`"
-    for file in ("course_file", "glue_file"):
-        if not kind.one_value and getattr(entry, file):
+    for file, fits in (("course_file", can_hold(kind)), ("glue_file", kind.one_value)):
+        if not fits and getattr(entry, file):
             yield file, ": that format has no such predictions: leave this out"
     # a loss that compares the rows of a batch
     if kind.compares_rows:

@@ -4,7 +4,7 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from re import sub
 from typing import Any
@@ -212,6 +212,10 @@ class ScoredRows:
     def labels(self) -> Sequence[Any]:
         """Return the label of each row, to tell whether two runs have the same rows."""
         return self.rows.gold.tolist() if self.saved_labels is None else self.saved_labels
+
+    def by(self, metric: str) -> "ScoredRows":
+        """Return the same rows, to compute another metric."""
+        return replace(self, metric=metric)
 
     def values(self, drawn: Array) -> Array:
         """Compute the task's metric on each set of drawn rows: int [R, M] -> [R]."""

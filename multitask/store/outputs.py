@@ -6,7 +6,14 @@ from multitask.store.files import entries, read_json
 from multitask.utils.errors import UserError
 
 # what commands write first in their directory; each has a key `format`
-MARKERS = ("comparison.json", "paper.json", "ensemble.json", "sts.json", "search.json")
+MARKERS = (
+    "comparison.json",
+    "paper.json",
+    "ensemble.json",
+    "sts.json",
+    "search.json",
+    "ranking.json",
+)
 # what begins a sweep
 SWEEPS = ("grid.yaml", "search.yaml")
 

@@ -78,7 +78,9 @@ class TaskType:
     metrics: ClassVar[tuple[str, ...]]
     # The metrics that `metric:` may name. Higher is better; the first is the default.
     selects: ClassVar[tuple[str, ...]]
-    # Those metrics that need ordered classes.
+    # The metrics that need scores; predictions are enough for the others.
+    of_scores: ClassVar[tuple[str, ...]] = ()
+    # The metrics that need ordered classes.
     of_ordered: ClassVar[tuple[str, ...]] = ()
     # Those metrics that need questions without an answer.
     of_no_answer: ClassVar[tuple[str, ...]] = ()
@@ -101,7 +103,7 @@ class TaskType:
     described_by: ClassVar[str] = ""
     # Label values and classes if a config names none; None: the values in the training file.
     default_labels: ClassVar[Mapping[str, str] | None] = None
-    # True if a prediction is one value, as in the files of the course and of GLUE.
+    # True if a prediction is one value, as in the files of GLUE.
     one_value: ClassVar[bool] = False
     # True if the loss and score of a row depend on the other rows of its batch.
     compares_rows: ClassVar[bool] = False
@@ -226,7 +228,7 @@ class TaskType:
         return ", ".join(f"{name} {count}" for name, count in counts.items())
 
     def course_values(self, predictions: Array, reader: LabelReader) -> list[str]:
-        """Return the predictions in the format of the course's files."""
+        """Return the predictions as texts of a course's files."""
         return [f"{prediction:.6g}" for prediction in predictions]
 
     def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:

@@ -26,6 +26,7 @@ class Binary(RowLabels):
     gives = "{names}"
     selects = ("accuracy", "f1", "average_precision", "mcc")
     metrics = selects
+    of_scores = ("average_precision",)
     figure_shows = "Confusion matrix of {task} on dev"
     described_by = "labels"
     default_labels = {"0": "0", "1": "1", "false": "0", "true": "1"}

@@ -131,6 +131,10 @@ class MultiLabel(RowLabels):
             columns.append(cells)
         return columns[0], columns[1], scores
 
+    def course_values(self, predictions: Array, reader: LabelReader) -> list[str]:
+        """Return a 0 or 1 per class, in the order of the classes: ``[0, 1, 0]``."""
+        return [str(row) for row in np.asarray(predictions).astype(int).tolist()]
+
     def decide(self, scores: Array) -> Array:
         return (scores > 0.5).astype(np.int64)
 

@@ -2,12 +2,15 @@
 
 import json
 import shutil
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from multitask.store.run_directory import load_lines
 from tests.support.commands import main
+from tests.support.messages import complaint
 
 
 def test_predict_rewrites_the_same_files(course_run, tmp_path):
@@ -129,3 +132,76 @@ def test_a_terminal_shows_a_line_for_a_reader(course_run, capsys, monkeypatch):
         else:
             assert shown.startswith(f"{saved['prediction']:.3f}: a man | a woman a")
             assert shown.endswith("...\n") and len(shown) < 80
+
+
+TASKS = ("sst", "qqp", "sts")
+
+
+@pytest.fixture
+def run_and_data(course_run, course_files, tmp_path):
+    """A copy of a run, and of its data, which the run's config names."""
+    data = Path(shutil.copytree(course_files, tmp_path / "data"))
+    run = Path(shutil.copytree(course_run, tmp_path / "run"))
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(config.replace(str(course_files), str(data)))
+    return run, data
+
+
+def test_the_archive_has_the_files_in_their_folders(run_and_data, tmp_path, capsys):
+    run, _ = run_and_data
+    (run / "predictions" / "sts-dev-output.csv").unlink()
+    file, folder = tmp_path / "hand-in.zip", "tasks.sst.course_file.folder=bert/multitask"
+    assert main("predict", run, "--zip", file) == 0
+    assert main("predict", run, folder, "--zip", file) == 0  # an archive may be replaced
+    assert f"written: {file}" in capsys.readouterr().out
+    with zipfile.ZipFile(file) as archive:
+        packed = {name: archive.read(name) for name in archive.namelist()}
+    files = sorted((run / "predictions").glob("*-output.csv"))
+    assert len(packed) == len(files) == 6
+    for made in files:
+        folder = "bert/multitask/" if made.name.startswith("sst-") else ""
+        assert packed[f"predictions/{folder}{made.name}"] == made.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("split", "name"), [("dev", "ids-sst-dev.csv"), ("test", "ids-sst-test-student.csv")]
+)
+def test_an_archive_with_missing_repeated_or_unknown_ids_is_refused(
+    split, name, run_and_data, tmp_path, capsys
+):
+    """The run's files are those of its data, which has changed since."""
+    run, data = run_and_data
+    file, lines = data / name, (data / name).read_text().splitlines(keepends=True)
+    place = run / "predictions" / f"sst-{split}-output.csv"
+    last = lines[-1]
+    changes = {
+        "ids": [*lines, last.replace(last.split("\t")[1], "new")],  # one is missing
+        "two rows": [*lines, last],
+        "is not in": lines[:-1],
+    }
+    for part, changed in changes.items():
+        file.write_text("".join(changed))
+        assert main("predict", run, "--zip", tmp_path / "hand-in.zip") == 2
+        line = capsys.readouterr().err.splitlines()[-1]  # after a warning: the config was changed
+        assert part in line and str(place if part != "two rows" else file) in line, line
+        assert not (tmp_path / "hand-in.zip").exists()
+
+
+def test_what_cannot_be_packed_is_refused(course_run, tmp_path, capsys):
+    run = shutil.copytree(course_run, tmp_path / "run")
+    file = tmp_path / "hand-in.zip"
+    (tmp_path / "text").write_text("mine")
+    for words, part in (
+        ([run, "trial=true", "--zip", file], "trial"),
+        ([run, "tasks.sst.max_dev_rows=5", "--again", "--zip", file], "ids"),
+        ([run, run, "--zip", file], "--zip"),
+        ([run, "--text", "a film", "--zip", file], "--zip"),
+        ([run, "--zip", tmp_path / "text"], "text"),
+        ([run, "--zip", tmp_path], str(tmp_path)),
+        (
+            [run, "--zip", file, *(f"tasks.{task}.course_file=null" for task in TASKS)],
+            "course_file",
+        ),
+    ):
+        assert part in complaint(capsys, "predict", *words)
+    assert not file.exists() and (tmp_path / "text").read_text() == "mine"

@@ -164,6 +164,13 @@ def test_a_head_that_lacks_a_part_or_its_module_is_one_line(monkeypatch):
             registry.head_type("mine")
 
 
+def test_what_commands_without_torch_know_of_a_head_is_what_its_class_says():
+    for name in registry.HEADS:
+        head = registry.resolve("head", name)
+        assert registry.HEAD_TYPES.get(name, head.task_type) == head.task_type
+        assert registry.is_ordered(name) == head.ordered
+
+
 def test_a_class_of_an_allowed_package_may_be_named(monkeypatch):
     name = "heads.binary:BinaryHead"
     with pytest.raises(UserError, match="unknown head"):

@@ -9,15 +9,12 @@ import pytest
 from multitask.config import Choice, CourseFileConfig, DataConfig, TaskConfig
 from multitask.config.registry import task_type
 from multitask.inference.scoring import Scores
-from multitask.inference.write_predictions import course_text, write_predictions
+from multitask.inference.write_predictions import write_predictions
 from multitask.store.run_directory import RunDirectory
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
 NUMBERS = LabelReader(task_type("number"), {}, (), 0.0, 5.0)
-BINARY = LabelReader(task_type("binary"), {"0": 0, "1": 1}, ("different", "same"))
-# 0 and 1 in the file are one class: it is written as the first of them
-MERGED = LabelReader(task_type("class"), {"0": 0, "1": 0, "2": 1}, ("bad", "good"))
 COURSE = TaskConfig(
     data=DataConfig(train="train.csv"),
     head=Choice(name="cosine_regression"),
@@ -28,20 +25,6 @@ COURSE = TaskConfig(
 def scores_of(*predictions: float) -> Scores:
     values = np.array(predictions)
     return Scores(values, values[:, None].astype(float), float("nan"))
-
-
-@pytest.mark.parametrize(
-    ("reader", "predictions", "values"),
-    [
-        (NUMBERS, [2.5, 0.0, 4.123456789], ["2.5", "0", "4.12346"]),
-        (BINARY, [1, 0, 1], ["1.0", "0.0", "1.0"]),
-        (MERGED, [0, 1, 0], ["0", "2", "0"]),
-    ],
-)
-def test_course_text_to_the_letter(reader, predictions, values):
-    text = course_text("Predicted_X", ["a", "b", "c"], np.array(predictions), reader)
-    rows = [f"{name} , {value} \n" for name, value in zip("abc", values, strict=True)]
-    assert text == "id \t Predicted_X \n" + "".join(rows)
 
 
 @pytest.mark.parametrize("split", ["dev", "test", "holdout"])

@@ -1,19 +1,22 @@
 """Several classes at once: how labels are read, and a run that learns them, to its exports."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 import run_multitask
-from multitask import load
+from multitask import load, score
 from multitask.config import load_config
 from multitask.config.registry import task_type
 from multitask.data.classes import label_reader
 from multitask.data.load_rows import load_rows
 from multitask.inference.serve.responses import about, answer, open_run
+from multitask.store.run_directory import load_lines
 from multitask.training.report_json import dev_results
 from multitask.utils.errors import UserError
+from tests.support.commands import main
 from tests.support.messages import complaint
 from tests.support.multi_label_run import labelled
 from tests.support.run_files import report_of
@@ -201,6 +204,24 @@ def test_the_local_page_shows_every_class_with_its_probability(run_dir):
 
 
 def test_what_has_one_label_a_row_is_refused(config, capsys):
-    for file in ("course_file={name: about, column: Predicted}", "glue_file=SST-2"):
-        changed = [f"tasks.about.{file}", "output_dir=nowhere"]
-        assert "that format has no such predictions" in complaint(capsys, config, *changed)
+    changed = ["tasks.about.glue_file=SST-2", "output_dir=nowhere"]
+    assert "that format has no such predictions" in complaint(capsys, config, *changed)
+
+
+def test_a_course_file_has_a_bit_per_class_and_gives_the_runs_scores(config, run_dir, tmp_path):
+    named = "tasks.about.course_file={name: types, column: Types, format: dnlp}"
+    assert main("check", config, named, "output_dir=nowhere", "--no-dry-run") == 0
+    run = shutil.copytree(run_dir, tmp_path / "run")
+    assert main("predict", run, named) == 0
+    file = run / "predictions" / "types-dev-output.csv"
+    header, *lines = file.read_text().splitlines()
+    records = load_lines(run / "predictions" / "about.dev.jsonl")
+    bits = [[int(number in one["prediction"]) for number in range(3)] for one in records]
+    assert header == "id,Types"
+    assert lines == [f"{row}\t{cells}" for row, cells in enumerate(bits)]
+    entry = json.loads((run / "report.json").read_text())["tasks"]["about"]
+    scored = score(config, {"about": file}, against=[run]).scores["about"]
+    for metric, found in scored.items():
+        assert found["value"] == entry["dev"][metric]
+        assert [found["low"], found["high"]] == entry["dev_intervals"][metric]
+        assert [one["value"] for one in found["differences"].values()] == [0]

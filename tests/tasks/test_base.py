@@ -9,6 +9,7 @@ from multitask.config.registry import TASK_TYPES, task_type
 from multitask.data.by_type import shares_rows
 from multitask.tasks.base import NoLabels, RowLabels, TaskType, WordLabels, count, divide
 from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.metrics import compute
 from multitask.tasks.rows import Rows
 from tests.support.cases import type_case
 
@@ -107,6 +108,15 @@ def test_a_row_in_words():
     assert kind.labels_in_words({"p": 1, "q": 2}, reader_of(kind), "single") == "p 1, q 2"
     assert TaskType().answer({"prediction": 3}, reader_of(kind)) == {"prediction": "3"}
     assert TaskType().course_values(np.array([0.5, 1.0]), reader_of(kind)) == ["0.5", "1"]
+
+
+@pytest.mark.parametrize("name", [k.name for k in TYPES if isinstance(k, RowLabels)])
+def test_metrics_need_scores_only_where_the_type_says_so(name):
+    kind, (labels, predictions, scores) = task_type(name), type_case(name).columns()
+    expected = compute(kind, (labels, predictions, scores))
+    without = compute(kind, (labels, predictions, np.full_like(scores, np.nan, dtype=float)))
+    changed = {name for name in expected if without[name] != expected[name]}
+    assert changed == {*kind.of_scores}
 
 
 def test_zero_over_zero_is_nan(no_warnings):

@@ -51,12 +51,16 @@ def read_text(file: Path) -> str:
     if file.stat().st_size > DATA_BYTES:
         most = f"larger than {DATA_BYTES:,} bytes, the most that is read"
         raise UserError(f"{file}: {most}: split it in files, or save it as Parquet")
-    raw = file.read_bytes()
+    return decoded(file.read_bytes(), str(file))
+
+
+def decoded(raw: bytes, source: str) -> str:
+    """Decode the content of a table as ``read_text``; ``source`` is its name in messages."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{file}, line {line}: not UTF-8: {AS_UTF8}") from error
+        raise UserError(f"{source}, line {line}: not UTF-8: {AS_UTF8}") from error
     return text if "\n" in text else text.replace("\r", "\n")
 
 
