@@ -31,7 +31,9 @@ def test_each_edition_is_checked_and_trained(edition, tmp_path, tiny_encoder, ca
     )
     written = {file.name for file in (tmp_path / "run" / "predictions").iterdir()}
     assert {
-        f"{name}-{part}-output.csv" for name in NAMES.values() for part in ("dev", "test")
+        f"{name}-{part}-output.csv"
+        for name in (*NAMES.values(), "etpc-paraphrase-detection")
+        for part in ("dev", "test")
     } <= written
 
 
