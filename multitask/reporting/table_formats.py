@@ -83,6 +83,8 @@ def latex(text: str) -> str:
 
 # what a message of the program has in backticks: a key, an option; `split` returns it in between
 CODE = re.compile(r"(?<!`)`([^`\s](?:[^`]*[^`\s])?)`(?!`)")
+# how a formula begins in spreadsheets (OWASP, "CSV Injection")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
@@ -132,9 +134,13 @@ class Table:
         return "\n".join([*top, *rows, r"\bottomrule", r"\end{tabular}"])
 
     def csv(self) -> str:
-        """Write comma-separated values: numbers in full precision, None as an empty cell."""
+        """Write comma-separated values: numbers in full precision, None as an empty cell.
+
+        A text that a spreadsheet would take for a formula, such as ``=1+1``, gets a ``'`` in front.
+        """
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([self.header, *self.rows])
+        rows = [[_no_formula(cell) for cell in row] for row in (self.header, *self.rows)]
+        csv.writer(text, lineterminator="\n").writerows(rows)
         return text.getvalue()
 
     def _written(self, plain: Callable[[str], str], best: str) -> list[list[str]]:
@@ -143,6 +149,14 @@ class Table:
         for row, column in self.marked:
             rows[row][column] = best.format(rows[row][column])
         return [[plain(title) for title in self.header], *rows]
+
+
+def _no_formula(cell: Any) -> Any:
+    """Mark a text cell that begins like a formula, so that spreadsheets show it as text."""
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r", " ")  # `csv` would not quote it
+    return f"'{text}" if cell.startswith(FORMULA) else text
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,5 +1,7 @@
 """Cells that any text may stand in: Markdown and LaTeX show it as it is."""
 
+import csv
+import io
 import re
 from math import nan
 
@@ -54,6 +56,13 @@ def test_marked_cells_stand_out_and_csv_keeps_numbers():
     assert table.markdown().splitlines()[2:] == ["| x &amp; y | **0.1** |", "| z | None |"]
     assert r"x \& y & \textbf{0.1} \tabularnewline" in table.latex()
     assert table.csv() == "name,a_b\nx & y,0.1\nz,\n"
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1"])
+def test_no_text_is_a_formula_in_a_spreadsheet(name):
+    rows = list(csv.reader(io.StringIO(Table([name, "x"], [[name, -0.5]]).csv(), newline="")))
+    name = name.replace("\r", " ")
+    assert rows == [[f"'{name}", "x"], [f"'{name}", "-0.5"]]
 
 
 def test_no_score_is_a_dash():
