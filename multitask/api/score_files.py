@@ -210,6 +210,7 @@ def files_by_task(config: Config, files: Files) -> dict[str, Path]:
 
     Raises UserError for a file of no task, and for two of one task.
     """
+    _check_list("files", files)
     pairs = files.items() if isinstance(files, Mapping) else (_task_of(config, f) for f in files)
     result: dict[str, Path] = {}
     for task, file in pairs:
@@ -252,8 +253,7 @@ def _read(gold: Gold, file: Path) -> ScoredRows:
 
 def _compared(config: Config, against: Iterable[Name]) -> list[tuple[str, dict[str, Path]]]:
     """Return the name and the files of each thing to compare with; of a run, its directory."""
-    if isinstance(against, str | os.PathLike):
-        raise UserError(f"against: expected a list, not {os.fspath(against)!r}")
+    _check_list("against", against)
     result = []
     for given in against:
         path = expand_home(os.fspath(given))
@@ -265,6 +265,12 @@ def _compared(config: Config, against: Iterable[Name]) -> list[tuple[str, dict[s
         else:
             result.append((str(given), files_by_task(config, [given])))
     return result
+
+
+def _check_list(name: str, given: object) -> None:
+    """Raise UserError for one path, whose letters would be taken for paths."""
+    if isinstance(given, str | os.PathLike):
+        raise UserError(f"{name}: expected a list, not {os.fspath(given)!r}")
 
 
 def _other(gold: Gold, split: str, path: Path) -> ScoredRows:

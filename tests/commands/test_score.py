@@ -218,6 +218,14 @@ def test_bad_input_is_one_line(course_run, course_files, tmp_path, capsys):
         assert part in line, line
 
 
+def test_one_path_is_no_list_of_files(course_run, course_files):
+    sst, *_ = files_of(course_run)
+    with pytest.raises(multitask.UserError, match="files: expected a list"):
+        score(str(sst), course_files)
+    with pytest.raises(multitask.UserError, match="against: expected a list"):
+        score([sst], course_files, against=course_run)
+
+
 @pytest.mark.skipif(not DNLP.is_dir(), reason=f"the files of the course are not in {DNLP}")
 def test_the_frequent_paraphrase_types_score_as_the_trivial_baseline(tmp_path):
     data = {"train": "etpc-paraphrase-train.csv", "dev": "etpc-paraphrase-dev.csv"}
