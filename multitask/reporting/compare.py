@@ -10,17 +10,20 @@ from collections.abc import Sequence
 from itertools import permutations
 from typing import Any
 
+import numpy as np
+
 from multitask.config.registry import task_type
 from multitask.reporting.grid_axes import long_axes, marginals
 from multitask.reporting.notes import notes, several_machines
 from multitask.reporting.read_runs import Group, differing_settings, run_config
-from multitask.reporting.sheet import FORMAT, MEAN, Axis, Column, Row, Sheet
+from multitask.reporting.sheet import FORMAT, MEAN, Axis, Cells, Column, Row, Sheet
 from multitask.reporting.statistics import (
     Resampled,
     Runs,
     held_out,
     held_out_columns,
     mean_column,
+    over_seeds,
     scored_groups,
     task_column,
 )
@@ -90,6 +93,7 @@ def compare(
         "rows": rows,
         "notes": notes([run for runs in loaded for run in runs]),
     }
+    sheet["metrics"] = every_metric(names, loaded)
     sheet["transfer"] = transfer(sheet)
     held = held_out_columns(loaded, counted, resamples) if len(long_axes(sheet)) > 1 else {}
     sheet["marginals"] = marginals(sheet, resampled, held)
@@ -118,6 +122,18 @@ def load_reports(groups: Sequence[Group]) -> list[Runs]:
         message = "compare trials only with trials: leave one of the two out"
         raise UserError(f"{kinds[True]} is a trial (--try), {kinds[False]} is none: {message}")
     return loaded
+
+
+def every_metric(names: Sequence[str], reports: Sequence[Runs]) -> dict[str, dict[str, Cells]]:
+    """Return the cells of every metric that the runs report on dev, by task, metric and group."""
+    found: dict[str, dict[str, Cells]] = {}
+    for name, runs in zip(names, reports, strict=True):
+        for task, entry in runs[0][1].tasks.items():
+            for metric in entry.reported(task_type(entry.label_type).metrics):
+                values = [report.tasks[task].dev.get(metric) for _, report in runs]
+                cell = over_seeds(np.array(values, dtype=float).tolist())
+                found.setdefault(task, {}).setdefault(metric, {})[name] = cell
+    return found
 
 
 def score_columns(

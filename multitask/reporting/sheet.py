@@ -126,6 +126,7 @@ class Sheet(TypedDict):
     rows: list[Row]
     axes: NotRequired[list[Axis]]
     marginals: NotRequired[list[AxisValue]]
+    metrics: NotRequired[dict[str, dict[str, Cells]]]  # every metric on dev: by task, metric, row
     transfer: NotRequired[dict[str, Any]]
     failed: NotRequired[list[FailedRun]]  # of a grid
     notes: list[str]

@@ -76,6 +76,20 @@ def latex_text(sheet: Sheet) -> str:
     return latex_float(titled_tables(sheet), caption)
 
 
+def metric_tables(sheet: Sheet) -> list[tuple[str, Table]]:
+    """Build a table per task: a row per group, a column per metric on dev."""
+    tables = []
+    for task, by_metric in sheet.get("metrics", {}).items():
+        names = [
+            r["name"] for r in sheet["rows"] if any(r["name"] in c for c in by_metric.values())
+        ]
+        rows = [
+            [name, *(score_cell(cells.get(name)) for cells in by_metric.values())] for name in names
+        ]
+        tables.append((task, Table(("group", *by_metric), rows)))
+    return tables
+
+
 def csv_text(sheet: Sheet) -> str:
     """Write a line per row and column, in full precision; a missing number is an empty cell."""
     differences = [f"diff_{part}" for part in DIFFERENCES]

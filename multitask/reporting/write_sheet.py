@@ -7,7 +7,9 @@ from multitask.reporting import sheet_tables
 from multitask.reporting.comparison_page import comparison_page
 from multitask.reporting.figures.dots import draw_all, draw_paper_table
 from multitask.reporting.html_page import write_html
+from multitask.reporting.page import tables_page
 from multitask.reporting.sheet import Sheet
+from multitask.reporting.table_formats import latex_float
 from multitask.store.files import remove_scraps, write_text
 from multitask.store.outputs import check_output
 
@@ -27,6 +29,10 @@ def write_sheet(directory: Path, sheet: Sheet) -> list[Path]:
         f"{stem}.csv": sheet_tables.csv_text(sheet),
         f"{stem}.tex": sheet_tables.latex_text(sheet),
     }
+    if tables := sheet_tables.metric_tables(sheet):
+        shown = [f"Every metric on dev: {sheet_tables.SHOWN['mean']}."]
+        texts["metrics.md"] = tables_page("Every metric", tables, shown)
+        texts["metrics.tex"] = latex_float(tables, shown)
     for name, text in texts.items():
         write_text(directory / name, text)
     files = [directory / name for name in texts]

@@ -14,6 +14,7 @@ from sklearn.metrics import accuracy_score
 from multitask.reporting.compare import compare, transfer
 from multitask.reporting.read_runs import Group, group_runs
 from multitask.reporting.sheet import MEAN
+from multitask.reporting.sheet_tables import metric_tables
 from multitask.reporting.statistics import drawn_seeds, scored_groups
 from multitask.reporting.write_sheet import write_sheet
 from multitask.store.run_log import load_lines
@@ -356,3 +357,22 @@ def test_a_comparison_of_runs_holds_its_transfer(tmp_path):
     assert list(result["gains"]) == ["sst_sts"]  # para was never trained alone
     change = means["sst_sts"]["sts"] - means["sts"]["sts"]
     assert result["matrix"]["sst"]["sts"]["change"] == pytest.approx(change)
+
+
+def test_every_metric_of_each_group_is_kept_over_its_seeds(runs):
+    groups = [Group(name, runs[name]) for name in ("base", "alone")]
+    result = compare(groups, "base", resamples=50)
+    for group in groups:
+        reports = [json.loads((run / "report.json").read_text()) for run in group.runs]
+        for task, metrics in result["metrics"].items():
+            assert len(metrics) > 1
+            for metric, cells in metrics.items():
+                values = [report["tasks"][task]["dev"][metric] for report in reports]
+                assert cells[group.name]["values"] == values
+                if None not in values:
+                    assert cells[group.name]["mean"] == pytest.approx(statistics.fmean(values))
+    tables = dict(metric_tables(result))
+    assert list(tables) == list(TASKS)
+    for task, table in tables.items():
+        assert table.header == ("group", *result["metrics"][task])
+        assert [row[0] for row in table.rows] == ["base", "alone"]

@@ -29,6 +29,7 @@ def test_an_earlier_comparison_is_replaced(tiny_run, tmp_path):
     out = tmp_path / "out"
     for _ in range(2):
         assert run_multitask.main(report(tiny_run, out)) == 0
+    assert "macro" in (out / "metrics.md").read_text() and (out / "metrics.tex").is_file()
 
 
 def test_a_run_that_appears_while_runs_are_compared_is_left_alone(
