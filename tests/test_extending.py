@@ -1,4 +1,4 @@
-"""The worked examples of docs/extending.md, run as they are written."""
+"""The worked examples of docs/tasks.md and docs/extending.md, run as they are written."""
 
 import csv
 import importlib
@@ -134,7 +134,7 @@ def test_the_levels_of_sst_are_several_classes(project, tiny_overrides, course_f
 
 @pytest.mark.parametrize("own_data", [False, True], ids=["same_rows_as", "own_data"])
 def test_a_number_per_text_and_two_tasks_over_one_file(own_data, project, tiny_encoder, tmp_path):
-    page = (ROOT / "docs" / "extending.md").read_text()
+    page = (ROOT / "docs" / "tasks.md").read_text()
     (rows,) = re.findall(r"```csv\n(.*?)```", page, re.DOTALL)
     (data,) = re.findall(r"`(data: {train: reviews.csv.*})`", page)
     (tmp_path / "reviews.csv").write_text(rows)

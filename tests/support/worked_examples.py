@@ -1,4 +1,4 @@
-"""The files and registry lines that docs/extending.md shows: in force for a test, or in a clone."""
+"""The files and registry lines that the pages show: in force for a test, or in a clone."""
 
 import importlib
 import re
@@ -25,16 +25,22 @@ TABLES = {
 }
 
 
+def shown_blocks() -> Iterator[str]:
+    """Yield the blocks of Python and YAML of both pages."""
+    for page in ("tasks.md", "extending.md"):
+        yield from BLOCK.findall((ROOT / "docs" / page).read_text())
+
+
 def shown_files() -> Iterator[tuple[str, str]]:
     """Yield name and text of the page's files; the first line, which is the name, is left out."""
-    for text in BLOCK.findall((ROOT / "docs" / "extending.md").read_text()):
+    for text in shown_blocks():
         if named := FILE.match(text):
             yield named[1], text[named.end() :]
 
 
 def shown_lines() -> Iterator[tuple[str, str, str, str]]:
     """Yield module and table, name and target of the page's registry lines."""
-    for text in BLOCK.findall((ROOT / "docs" / "extending.md").read_text()):
+    for text in shown_blocks():
         if not FILE.match(text):
             name, target = LINE.fullmatch(text).groups()
             yield *TABLES[target.partition(":")[0].rpartition(".")[0]], name, target
