@@ -25,7 +25,6 @@ OPTIONAL = {
     "optuna": "tune",
     "peft": "export --format peft",
     "ray": "ablate --engine ray",
-    "sqlalchemy": "tune",
     "seqeval": "metrics of tagged words",
     "torchjd": "training.gradient_surgery",
     "trackio": "training.trackers",

@@ -106,6 +106,7 @@ print("LOADED", sorted(slow & set(sys.modules)), status)
 INTERRUPTED_IMPORT = """
 import os, runpy, signal, sys
 wanted = sys.argv[1]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == wanted:

@@ -138,8 +138,9 @@ def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
         if not isinstance(kind, RowLabels):
             message = "a probe has one vector and one label per row, which this head does not have"
             raise config.error(place, message)
-        if (other := check_head(config, task)) is not kind:
-            names = other.name, kind.name
+        task_type = check_head(config, task)
+        if task_type is not kind:
+            names = task_type.name, kind.name
             message = "takes {} labels, but that of the first cell takes {}".format(*names)
             raise config.error(place, message)
     return initial_model(config, plan.model.encoder, plan.data, plan.device)

@@ -248,11 +248,11 @@ def test_what_is_measured_on_minilm_has_a_table_on_a_page():
     assert measured - chosen == {name for grids in of_minilm.values() for name in grids}
     for folder, name in (path.split("/") for path in chosen):
         page = (ROOT / "docs" / f"{folder}.md").read_text()
-        assert f"<!-- measured: grid {name}_cola -->" in page
+        assert f"<!-- measured: sheet grids/{name}_cola -->" in page
     for layout in of_minilm:
         folder, name = layout.split("/")
         page = (ROOT / "docs" / f"{folder}.md").read_text()
-        assert f"<!-- measured: paper {name} -->" in page
+        assert f"<!-- measured: sheet papers/{name} -->" in page
         table = load_layout(CONFIGS / f"{layout}.yaml")
         printed = any(row.printed for row in table.rows.values())
         assert not printed or "another encoder than ours" in (table.source or "")

@@ -24,6 +24,7 @@ REQUIRED = inspect.Parameter.empty
 # values of texts, lists of texts and mappings: "GENERATOR" becomes a masked language model
 HINTS: dict[tuple[str, str, str], list[Any]] = {
     ("head", "classification", "class_weights"): ["balanced"],
+    ("head", "multi_label", "positive_weights"): ["sqrt"],
     ("head", "siamese_paraphrase", "features"): [["u", "v", "product"]],
     ("head", "diffcse", "generator"): ["GENERATOR"],
     ("adapter", "lora", "targets"): [["key", "attention.output", "up"]],
@@ -163,6 +164,7 @@ def context(kind: str) -> dict[str, Any]:
         "encoder_dim": DIM,
         "num_labels": CLASSES,
         "class_counts": [5, 3, 2],
+        "row_count": 10,
         "low": 0.0,
         "high": 5.0,
         "word_embedding": nn.Embedding(60, DIM),

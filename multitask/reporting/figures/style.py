@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitask.store.files import replacing, write_text
+from multitask.store.files import read_json, replacing, write_text
 from multitask.utils.errors import UserError, warn
 
 if TYPE_CHECKING:
@@ -175,9 +175,13 @@ def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", nu
         for part, figure in pictures.items()
         for ending in ("png", "svg")
     }
-    ours = file.is_file() and b'"task": ' in file.read_bytes()
+    try:
+        saved = read_json(file)
+        ours = "task" in (saved[0] if isinstance(saved, list) else saved)
+    except (OSError, ValueError, TypeError, IndexError, UserError):
+        ours = False
     for other in () if ours else (file, *files):
-        if other.exists():
+        if other.exists() and not other.is_symlink():
             raise UserError(f"{other} was not written by this command: choose another --output")
     output.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, numbers)  # first: it says that the pictures are of this command
