@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from heads.base import Head
 from multitask.config import Config
 from multitask.config.registry import INPUTS, head_type, input_type, resolve
 from multitask.data.by_type import reading_of, shares_rows
@@ -83,7 +84,7 @@ def _misfits(config: Config, task: str, head: Any, kind: TaskType) -> Iterator[t
         if getattr(entry, key) is not None and not head.divergence:
             yield key, f" has no distance between two outputs: set `tasks.{task}.{key}: null`"
     if entry.distill is not None:
-        if not head.divergence:
+        if head.soft_loss is Head.soft_loss:
             yield "distill", " cannot learn scores: leave this out"
         if kind.described_by == "label_range" and entry.distill.temperature != 1:
             yield "distill.temperature", " predicts numbers, which are not softened: leave this out"

@@ -221,5 +221,6 @@ def test_all_files_are_written_anew(comparison, tmp_path):
         assert sorted(path.name for path in directory.iterdir()) == sorted(
             path.name for path in paths
         )
-    names = ["comparison.json", "table.md", "table.csv", "table.tex", "figure.png"]
-    assert [path.name for path in paths] == [*names, "curves.png", "gaps.png", "report.html"]
+    texts = ["comparison.json", "table.md", "table.csv", "table.tex", "metrics.md", "metrics.tex"]
+    figures = ["figure.png", "curves.png", "gaps.png", "report.html"]
+    assert [path.name for path in paths] == [*texts, *figures]
