@@ -165,7 +165,7 @@ def _cell(cell: Cell | None) -> str:
 
 
 def csv_table(ranking: Ranking) -> Table:
-    """Build the table of ranking.csv: numbers in full precision, in columns of their own."""
+    """Build the table of ranking.csv: numbers in full precision, each in its own column."""
     columns = _columns(ranking)
     bounds = [title for name in columns.values() for title in (name, f"{name} low", f"{name} high")]
     rows = []

@@ -182,7 +182,7 @@ def test_the_loss_on_a_teachers_scores_equals_the_formula(name, options, tempera
     elif head.divergence == "symmetric_kl":
         pairs = zip(teacher.tolist(), shown.tolist(), strict=True)
         losses = [cross_entropy(*(softened(row, temperature) for row in pair)) for pair in pairs]
-    else:  # each number is the probability of a decision of its own
+    else:  # each number is the probability of one decision
         pairs = zip(teacher.flatten().tolist(), shown.flatten().tolist(), strict=True)
         losses = [
             cross_entropy(*(softened([p, 1 - p], temperature) for p in pair)) for pair in pairs
