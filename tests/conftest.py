@@ -39,6 +39,8 @@ def no_warnings() -> Iterator[None]:
     """Make warnings errors: of NaN, of a missing layout or a bad limit in a figure."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        # A library's open file of an earlier test is collected at any time, also in this one.
+        warnings.simplefilter("ignore", ResourceWarning)
         yield
 
 
