@@ -16,7 +16,7 @@ from multitask.config.registry import task_type
 from multitask.reporting.grid_axes import long_axes, marginals
 from multitask.reporting.notes import notes, several_machines
 from multitask.reporting.read_runs import Group, differing_settings, run_config
-from multitask.reporting.sheet import FORMAT, MEAN, Axis, Cells, Column, Row, Sheet
+from multitask.reporting.sheet import FORMAT, MEAN, TRIVIAL, Axis, Cells, Column, Row, Sheet
 from multitask.reporting.statistics import (
     Resampled,
     Runs,
@@ -125,14 +125,21 @@ def load_reports(groups: Sequence[Group]) -> list[Runs]:
 
 
 def every_metric(names: Sequence[str], reports: Sequence[Runs]) -> dict[str, dict[str, Cells]]:
-    """Return the cells of every metric that the runs report on dev, by task, metric and group."""
+    """Return the cells of every metric that the runs report on dev, by task, metric and group.
+
+    ``trivial`` is the guess of the first group's runs that needs no text.
+    """
     found: dict[str, dict[str, Cells]] = {}
     for name, runs in zip(names, reports, strict=True):
         for task, entry in runs[0][1].tasks.items():
             for metric in entry.reported(task_type(entry.label_type).metrics):
                 values = [report.tasks[task].dev.get(metric) for _, report in runs]
                 cell = over_seeds(np.array(values, dtype=float).tolist())
-                found.setdefault(task, {}).setdefault(metric, {})[name] = cell
+                cells = found.setdefault(task, {}).setdefault(metric, {})
+                if not cells:
+                    guesses = [r.tasks[task].baselines.trivial.get(metric) for _, r in runs]
+                    cells[TRIVIAL] = over_seeds(np.array(guesses, dtype=float).tolist())
+                cells[name] = cell
     return found
 
 

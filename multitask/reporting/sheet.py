@@ -57,6 +57,7 @@ class Cell(Facts, total=False):
 
 
 Cells = dict[str, Cell]  # by the name of the column
+TRIVIAL = "trivial"  # beside the groups in the tables of metrics
 
 
 class Row(Facts, total=False):

@@ -8,6 +8,7 @@ from multitask.reporting.grid_axes import FEWEST_POINTS
 from multitask.reporting.notes import setting_notes
 from multitask.reporting.page import tables_page
 from multitask.reporting.sheet import (
+    TRIVIAL,
     Cell,
     Difference,
     Row,
@@ -77,12 +78,11 @@ def latex_text(sheet: Sheet) -> str:
 
 
 def metric_tables(sheet: Sheet) -> list[tuple[str, Table]]:
-    """Build a table per task: a row per group, a column per metric on dev."""
+    """Build a table per task: a row per group and the trivial guess, a column per metric on dev."""
     tables = []
     for task, by_metric in sheet.get("metrics", {}).items():
-        names = [
-            r["name"] for r in sheet["rows"] if any(r["name"] in c for c in by_metric.values())
-        ]
+        names = [*(row["name"] for row in sheet["rows"]), TRIVIAL]
+        names = [n for n in names if any(n in cells for cells in by_metric.values())]
         rows = [
             [name, *(score_cell(cells.get(name)) for cells in by_metric.values())] for name in names
         ]

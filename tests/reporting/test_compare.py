@@ -371,8 +371,12 @@ def test_every_metric_of_each_group_is_kept_over_its_seeds(runs):
                 assert cells[group.name]["values"] == values
                 if None not in values:
                     assert cells[group.name]["mean"] == pytest.approx(statistics.fmean(values))
+    first = json.loads((runs["base"][0] / "report.json").read_text())
+    for task, metrics in result["metrics"].items():
+        guess = first["tasks"][task]["baselines"]["trivial"]
+        assert guess and all(metrics[m]["trivial"]["values"][0] == guess[m] for m in metrics)
     tables = dict(metric_tables(result))
     assert list(tables) == list(TASKS)
     for task, table in tables.items():
         assert table.header == ("group", *result["metrics"][task])
-        assert [row[0] for row in table.rows] == ["base", "alone"]
+        assert [row[0] for row in table.rows] == ["base", "alone", "trivial"]

@@ -80,6 +80,17 @@ def _with_source(parts: Sequence[str], stored: StoredSheet) -> str:
     return "\n\n".join(filter(None, [*parts, listed, source_line(stored["source"])])) + "\n"
 
 
+def metrics(name: str) -> str | None:
+    """Write every metric on dev of ``grids/NAME``, task by task, beside the trivial guess."""
+    stored = load_sheet(name)
+    if stored is None:
+        return None
+    tables = [
+        f"{task}:\n\n{table.markdown()}" for task, table in sheet_tables.metric_tables(stored)
+    ]
+    return "\n\n".join([*tables, source_line(stored["source"])]) + "\n"
+
+
 def says(name: str) -> str | None:
     """Write the sentences about ``grids/NAME`` or ``papers/NAME``; None if it is not measured."""
     stored = load_sheet(name)

@@ -27,6 +27,7 @@ KINDS: dict[str, Callable[[str], str | None]] = {
     "layers": run_tables.layers,
     "sheet": grid_tables.sheet,
     "summary": grid_tables.summary,
+    "metrics": grid_tables.metrics,
     "says": grid_tables.says,
     "paired": grid_tables.paired,
     "printed": grid_tables.printed,
