@@ -150,7 +150,7 @@ def _grid_sections(directory: Path, sheet: Sheet, along: Sequence[Section]) -> l
 
     ``along`` has the differences.
     """
-    long = long_axes(sheet)
+    long = long_axes(sheet.get("axes", []))
     if len(long) < 2:
         return []
     caption = "Each field is a cell of the grid: its mean over seeds; a dash: no score."

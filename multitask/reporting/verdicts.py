@@ -160,19 +160,19 @@ def axis_values(
                 yield title, found, max(cell["cells"] for cell in cells.values())
 
 
-def _axis_verdicts(sheet: Sheet) -> Iterator[str]:
-    """Yield a sentence per column about the values of the axes that have a p."""
+def _axis_verdicts(sheet: Sheet) -> list[str]:
+    """Return a sentence per column about the values of the axes that have a p."""
+    rows: dict[str, list[Compared]] = {}  # by column
     for held_out, where in ((True, "held-out rows, "), (False, "")):
-        rows: dict[str, list[Compared]] = {}
         for title, found, _ in axis_values(sheet, held_out=held_out):
             for name, difference in found.items():
                 if difference["p_holm"] is not None:
-                    rows.setdefault(name, []).append(Compared(title, difference))
-        if rows:
-            yield "Values compared with the first of their axis, over the points of the others:"
-        for name, each in rows.items():
-            column = where + sheet["columns"][name]["title"]
-            yield sentence(column, each, digits=4, margin=sheet.get("margin"))
+                    column = where + sheet["columns"][name]["title"]
+                    rows.setdefault(column, []).append(Compared(title, difference))
+    heading = "Values compared with the first of their axis, over the points of the others:"
+    margin = sheet.get("margin")
+    lines = [sentence(column, of, digits=4, margin=margin) for column, of in rows.items()]
+    return [heading, *lines] if lines else []
 
 
 def compared(sheet: Sheet, row: Row, base: Row, column: str) -> Compared | None:
