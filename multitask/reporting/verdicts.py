@@ -6,22 +6,23 @@ compared only with one that excludes 0, of rows that were trained alike.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
+from multitask.reporting import table_formats
 from multitask.reporting.grid_axes import axis_labels
 from multitask.reporting.sheet import (
     MEAN,
     Difference,
-    Facts,
     Row,
     Sheet,
     baseline_of,
     facts,
     title_of,
 )
-from multitask.reporting.table_formats import interval, signed
+from multitask.reporting.table_formats import signed
 
 # two rows with more than this ratio of a count are not trained alike
 ALIKE = 1.01
@@ -197,19 +198,16 @@ def compared(sheet: Sheet, row: Row, base: Row, column: str) -> Compared | None:
     return Compared(title_of(sheet, row["name"]), difference, apart, trained)
 
 
-def unlike(own: Facts, base: Facts, *, untrained: bool = False) -> str:
+def unlike(own: Mapping[str, Any], base: Mapping[str, Any], *, untrained: bool = False) -> str:
     """Say how the training of two rows differs, as ``33 % of the updates``; "" if it does not.
 
     ``untrained``: only one of them was trained on the task that is compared.
     """
     names: dict[str, list[str]] = {}  # by the share
-    for name, *counts in (
-        ("updates", own.get("updates"), base.get("updates")),
-        ("trained rows", own.get("trained_rows"), base.get("trained_rows")),
-    ):
-        count, other = counts
+    for key in ("updates", "trained_rows"):
+        count, other = own.get(key), base.get(key)
         if count and other and differ([count, other]):
-            names.setdefault(f"{100 * count / other:.0f} %", []).append(name)
+            names.setdefault(f"{100 * count / other:.0f} %", []).append(key.replace("_", " "))
     ways = [f"{share} of the {' and '.join(of)}" for share, of in names.items()]
     return ", ".join([*ways, *(["only one was trained on the task"] if untrained else [])])
 
@@ -251,6 +249,6 @@ def _listed(rows: Sequence[Compared], digits: int, *, names_only: bool) -> str:
         value, low, high = (row.difference[key] for key in ("value", "low", "high"))
         remarks = [] if row.printed is None else [f"printed {signed(row.printed, digits)}"]
         remarks += [row.trained] if row.trained else []
-        text = f"{row.row} {signed(value, digits)} {interval(low, high, digits)}"
+        text = f"{row.row} {table_formats.difference(value, low, high, digits)}"
         texts.append(f"{text} ({', '.join(remarks)})" if remarks else text)
     return ", ".join(texts)
