@@ -174,6 +174,16 @@ def _no_formula(cell: Any) -> Any:
     return f"'{text}" if cell.startswith(FORMULA) else text
 
 
+@dataclass(frozen=True, repr=False)
+class Printed:
+    """A result whose ``page``, its table as text, is printed for it."""
+
+    page: str
+
+    def __repr__(self) -> str:
+        return self.page
+
+
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Write a Markdown table whose cells are Markdown already."""
     lines = [header, ["---"] * len(header), *rows]
