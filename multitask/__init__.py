@@ -16,7 +16,7 @@ _LAZY = {
     "load": "multitask.inference.load_run",
     "report": "multitask.api.compare_runs",
     "score": "multitask.api.score_files",
-    "score_submissions": "multitask.api.score_submissions",
+    "score_submissions": "multitask.api.score_files",
     "train": "multitask.api.train_model",
     "tune": "multitask.api.sweeps",
 }

@@ -4,8 +4,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from multitask.api.read_source import read_source
-from multitask.api.row_files import Rows
+from multitask.api.read_source import Rows, read_source
 from multitask.config import Config
 from multitask.config.yaml_merge import Source
 from multitask.store.prepare_run import check_directory

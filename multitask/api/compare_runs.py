@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from multitask.api.read_source import check_list
 from multitask.reporting.sheet import Sheet
+from multitask.reporting.table_formats import Printed
 from multitask.store.outputs import check_output
 from multitask.utils.errors import UserError, reading
 from multitask.utils.paths import expand_home
@@ -15,22 +17,17 @@ Directory = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, repr=False)
-class Report:
+class Report(Printed):
     """A comparison of runs. Print it to see the table.
 
     Attributes:
         comparison: the scores, differences and intervals, a sheet, as in ``comparison.json``
             (docs/comparing.md).
-        page: the table as text.
         files: the files that were written.
     """
 
     comparison: Sheet
-    page: str
     files: list[Path]
-
-    def __repr__(self) -> str:
-        return self.page
 
 
 def report(
@@ -52,8 +49,7 @@ def report(
     from multitask.reporting.sheet_tables import terminal_page
     from multitask.reporting.write_sheet import write_sheet
 
-    if isinstance(runs, str | os.PathLike):
-        raise UserError(f"runs: expected a list of run directories, not {os.fspath(runs)!r}")
+    check_list("runs", runs)
     directories = [expand_home(os.fspath(run)) for run in runs]
     if not directories:
         raise UserError("runs: expected at least one run directory")
@@ -64,4 +60,4 @@ def report(
         groups = group_runs(directories)
         comparison = compare(groups, baseline or groups[0].name)
         page = terminal_page(comparison)
-    return Report(comparison, page, [] if place is None else write_sheet(place, comparison))
+    return Report(page, comparison, [] if place is None else write_sheet(place, comparison))

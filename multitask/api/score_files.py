@@ -1,5 +1,5 @@
 # Tested by tests/commands/test_score.py
-"""Score prediction files, also those of other programs, on the labelled rows of a config."""
+"""Score prediction files of any program on the labelled rows of a config, and rank groups."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multitask.api.read_source import read_source
+from multitask.api.read_source import check_list, read_source
 from multitask.config import Config
 from multitask.config.yaml_merge import Source
 from multitask.data.by_type import reading_of
@@ -22,15 +22,26 @@ from multitask.data.readers.course_files import (
     predictions_of,
     read_course_file,
 )
+from multitask.data.readers.submissions import read_submitted, submissions
 from multitask.reporting import file_scores
+from multitask.reporting.ranking import (
+    EXPLANATIONS,
+    Ranking,
+    Submission,
+    rank,
+    ranking_table,
+    write_ranking,
+)
 from multitask.reporting.read_runs import ScoredRows, load_split
-from multitask.reporting.table_formats import text_page
+from multitask.reporting.table_formats import Printed, text_page
 from multitask.store.files import write_json
+from multitask.store.outputs import check_output
 from multitask.store.run_directory import RunDirectory, open_run
 from multitask.tasks.base import Columns
 from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.metrics import compute
 from multitask.tasks.rows import Rows
-from multitask.utils.errors import UserError, no_file
+from multitask.utils.errors import UserError, no_file, one_line
 from multitask.utils.limits import PREDICTION_BYTES, read_bounded
 from multitask.utils.paths import expand_home
 
@@ -40,21 +51,29 @@ Files = Iterable[Name] | Mapping[str, Name]
 
 
 @dataclass(frozen=True, repr=False)
-class Scored:
+class Scored(Printed):
     """The scores of prediction files. Print it to see the table.
 
     Attributes:
         scores: value, interval, trivial baseline and differences, by task and metric.
         overall: the mean over several tasks, and the CS224N score, by name.
-        page: the table as text.
     """
 
     scores: file_scores.FileScores
     overall: dict[str, float]
-    page: str
 
-    def __repr__(self) -> str:
-        return self.page
+
+@dataclass(frozen=True, repr=False)
+class Groups(Printed):
+    """The ranking of groups. Print it to see the table.
+
+    Attributes:
+        ranking: scores, intervals and errors of each group, as in ranking.json.
+        files: the files that were written.
+    """
+
+    ranking: Ranking
+    files: list[Path]
 
 
 @dataclass(frozen=True)
@@ -76,6 +95,17 @@ class Gold:
     others: Sequence[str]
     metric: str
     guess: Columns | None
+
+    def read(self, place: Path, split: str) -> ScoredRows:
+        """Read the predictions of a file or of a run directory.
+
+        Raises UserError if they are missing or damaged, or of other rows.
+        """
+        if place.is_dir():
+            return self.of_run(place, split)
+        if not place.is_file():
+            raise UserError(no_file(place))
+        return self.scored(read_bounded(place, PREDICTION_BYTES), str(place))
 
     def scored(self, raw: bytes, source: str) -> ScoredRows:
         """Read a file's predictions of these rows; ``source`` is its name in messages.
@@ -187,9 +217,9 @@ def score(
     sources = {task: str(file) for task, file in by_task.items()}
     for task, file in by_task.items():
         gold = load_gold(read, task, split)
-        others = {name: _other(gold, split, one[task]) for name, one in compared if task in one}
+        others = {name: gold.read(one[task], split) for name, one in compared if task in one}
         try:
-            scored = _read(gold, file)
+            scored = gold.read(file, split)
         except UserError as error:
             errors.append(error)
             continue
@@ -202,7 +232,7 @@ def score(
     overall = file_scores.overall_scores(scores)
     table = ("", file_scores.score_table(scores))
     page = text_page([table], [*file_scores.overall_lines(overall), file_scores.NOTE])
-    return Scored(scores, overall, page)
+    return Scored(page, scores, overall)
 
 
 def files_by_task(config: Config, files: Files) -> dict[str, Path]:
@@ -210,7 +240,7 @@ def files_by_task(config: Config, files: Files) -> dict[str, Path]:
 
     Raises UserError for a file of no task, and for two of one task.
     """
-    _check_list("files", files)
+    check_list("files", files)
     pairs = files.items() if isinstance(files, Mapping) else (_task_of(config, f) for f in files)
     result: dict[str, Path] = {}
     for task, file in pairs:
@@ -244,16 +274,9 @@ def _task_of(config: Config, given: Name) -> tuple[str, Path]:
     return names[max(fitting, key=len)], Path(word)
 
 
-def _read(gold: Gold, file: Path) -> ScoredRows:
-    """Read a prediction file. Raises UserError if it is missing, too."""
-    if not file.is_file():
-        raise UserError(no_file(file))
-    return gold.scored(read_bounded(file, PREDICTION_BYTES), str(file))
-
-
 def _compared(config: Config, against: Iterable[Name]) -> list[tuple[str, dict[str, Path]]]:
     """Return the name and the files of each thing to compare with; of a run, its directory."""
-    _check_list("against", against)
+    check_list("against", against)
     result = []
     for given in against:
         path = expand_home(os.fspath(given))
@@ -267,11 +290,58 @@ def _compared(config: Config, against: Iterable[Name]) -> list[tuple[str, dict[s
     return result
 
 
-def _check_list(name: str, given: object) -> None:
-    """Raise UserError for one path, whose letters would be taken for paths."""
-    if isinstance(given, str | os.PathLike):
-        raise UserError(f"{name}: expected a list, not {os.fspath(given)!r}")
+def score_submissions(
+    config: Source | Config,
+    directory: Name,
+    overrides: Sequence[str] = (),
+    *,
+    split: str = "dev",
+    output: Name | None = None,
+) -> Groups:
+    """Score and rank what groups handed in: a folder or zip archive per group.
 
+    Each has, for each task with a ``course_file``, one file ``NAME-SPLIT-output.csv`` in any of its
+    folders. A file that is missing or damaged is an error in the group's row.
 
-def _other(gold: Gold, split: str, path: Path) -> ScoredRows:
-    return gold.of_run(path, split) if path.is_dir() else _read(gold, path)
+    Args:
+        config: a YAML file, a dict of its keys and values, or a config.
+        directory: the directory with the folders and archives.
+        overrides: config values to change, such as ``["data_dir=DIR"]``.
+        split: ``dev`` or ``test``.
+        output: the directory for the page and the CSV; None: write nothing.
+
+    Raises:
+        UserError: a mistake in the config or its data; no submissions; ``output`` holds files of
+            another program.
+    """
+    read = read_source(config, overrides)
+    place = None if output is None else expand_home(os.fspath(output))
+    if place is not None:
+        check_output(place)
+    found = submissions(expand_home(os.fspath(directory)))
+    names = {
+        task: f"{entry.course_file.name}-{split}-output.csv"
+        for task, entry in read.tasks.items()
+        if entry.course_file is not None
+    }
+    if not names:
+        raise UserError("no task has a `course_file`, which names the files")
+    gold = {task: load_gold(read, task, split) for task in names}
+    groups = []
+    for path in found:
+        scored, errors = {}, []
+        for task, name in names.items():
+            try:
+                scored[task] = gold[task].scored(*read_submitted(path, name))
+            except (UserError, OSError) as error:
+                errors.append(one_line(str(error)))
+        groups.append(Submission(one_line(path.name), scored, [*dict.fromkeys(errors)]))
+    metrics = {task: rows.metric for task, rows in gold.items()}
+    trivial = {
+        task: compute(rows.reader.task_type, rows.guess, [rows.metric])[rows.metric]
+        for task, rows in gold.items()
+        if rows.guess is not None
+    }
+    ranking = rank(split, metrics, trivial, groups)
+    page = text_page([("", ranking_table(ranking))], EXPLANATIONS)
+    return Groups(page, ranking, [] if place is None else write_ranking(place, ranking))

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitask.api.read_source import read_source
-from multitask.api.row_files import Rows
+from multitask.api.read_source import Rows, read_source
 from multitask.config import Config
 from multitask.config.yaml_merge import Source
 from multitask.store.prepare_run import check_directory

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
         if files or arguments.against or arguments.json is not None:
             raise UserError("score: --submissions takes no FILE, --against or --json: leave it out")
 
-        from multitask.api.score_submissions import score_submissions
+        from multitask.api.score_files import score_submissions
 
         where, output = arguments.submissions, arguments.output
         ranked = score_submissions(config, where, overrides, split=split, output=output)

@@ -20,10 +20,11 @@ from multitask.reporting.sheet import FORMAT, MEAN, TRIVIAL, Axis, Cells, Column
 from multitask.reporting.statistics import (
     Resampled,
     Runs,
+    every_task,
     held_out,
-    held_out_columns,
     mean_column,
     over_seeds,
+    read_split,
     scored_groups,
     task_column,
 )
@@ -64,6 +65,8 @@ def compare(
     configs = [{**run_config(run), "probe": report.probe} for (run, report), *_ in loaded]
     settings = differing_settings(configs)
     machines = several_machines([report for runs in loaded for _, report in runs])
+    several_axes = len(long_axes(axes)) > 1
+    held_cells, held_columns = held_out(loaded, counted, resamples if several_axes else 0)
     rows: list[Row] = []
     for i, (group, runs) in enumerate(zip(groups, loaded, strict=True)):
         row: Row = {
@@ -76,7 +79,7 @@ def compare(
             "settings": settings[i],
             **row_facts(configs[i], [report for _, report in runs]),
             "cells": {name: cell for name, cells in scored.items() if (cell := cells[i])},
-            "holdout": held_out(runs, counted),
+            "holdout": held_cells[i] or None,
         }
         rows.append({**row, "epoch_seconds": None} if machines else row)
     sheet: Sheet = {
@@ -95,8 +98,7 @@ def compare(
     }
     sheet["metrics"] = every_metric(names, loaded)
     sheet["transfer"] = transfer(sheet)
-    held = held_out_columns(loaded, counted, resamples) if len(long_axes(sheet)) > 1 else {}
-    sheet["marginals"] = marginals(sheet, resampled, held)
+    sheet["marginals"] = marginals(sheet, resampled, held_columns)
     sheet = without_nan(sheet)
     return {**sheet, "verdicts": verdicts(sheet)}
 
@@ -153,14 +155,15 @@ def score_columns(
     columns: dict[str, Column] = {}
     resampled: dict[str, Resampled] = {}
     trained: dict[str, TaskType] = {}
-    for task in dict.fromkeys(task for runs in reports for task in runs[0][1].tasks):
+    for task in every_task(reports):
         found = [report.tasks.get(task) for runs in reports for _, report in runs]
         every = [entry for entry in found if entry is not None]
         metric, rows = every[0].metric, every[0].dev["rows"]
         columns[task] = {"title": f"{task} {metric}", "task": task, "metric": metric, "rows": rows}
         if not any(entry.evaluate_only for entry in every):
             trained[task] = task_type(every[0].label_type)
-        resampled[task] = task_column(task, reports, resamples)
+        sets = read_split(task, reports, "dev")
+        resampled[task] = task_column(task, reports, sets, resamples, split="dev")
     if counted := joint_tasks(trained):
         columns[MEAN] = {"title": "mean"}
         resampled[MEAN] = mean_column([resampled[task] for task in counted])

@@ -13,7 +13,7 @@ from multitask.reporting.read_runs import ScoredRows, resampled_metric
 from multitask.reporting.run_report import COURSE_SCORE
 from multitask.reporting.sheet import Difference, Score
 from multitask.reporting.statistics import Resampled, scored_groups
-from multitask.reporting.table_formats import Table, interval, score, signed
+from multitask.reporting.table_formats import Table, difference, estimate, score
 from multitask.store.files import without_nan
 from multitask.tasks.base import Columns
 from multitask.tasks.bootstrap import intervals
@@ -34,31 +34,6 @@ class MetricScore(TypedDict):
     high: Score
     trivial: Score
     differences: dict[str, Difference | None]
-
-
-class Test(TypedDict):
-    """A test in Gradescope's ``results.json``."""
-
-    name: str
-    score: float
-    max_score: float
-    status: str
-    output: str
-
-
-class Place(TypedDict):
-    """An entry of Gradescope's leaderboard."""
-
-    name: str
-    value: Score
-
-
-class Results(TypedDict):
-    """Gradescope's ``results.json``."""
-
-    output: str
-    tests: list[Test]
-    leaderboard: list[Place]
 
 
 FileScores = dict[str, dict[str, MetricScore]]  # by task and metric
@@ -106,33 +81,18 @@ def _difference(task: str, scored: ScoredRows, other: ScoredRows) -> Difference 
 
 def score_table(scores: FileScores) -> Table:
     """Build the table of all metrics: a row per task and metric, a column per difference."""
-    others = dict.fromkeys(
-        other
-        for metrics in scores.values()
-        for entry in metrics.values()
-        for other in entry["differences"]
-    )
+    entries = {
+        (task, name): entry for task, metrics in scores.items() for name, entry in metrics.items()
+    }
+    others = dict.fromkeys(other for entry in entries.values() for other in entry["differences"])
     header = ["task", "metric", "score", "trivial", *(f"difference to {other}" for other in others)]
     rows = []
-    for task, metrics in scores.items():
-        for name, entry in metrics.items():
-            cells = [difference_cell(entry["differences"].get(other)) for other in others]
-            rows.append([task, name, score_cell(entry), score(entry["trivial"]), *cells])
+    for place, entry in entries.items():
+        known = [entry["differences"].get(other) for other in others]
+        cells = [difference(d["value"], d["low"], d["high"]) if d else "-" for d in known]
+        own = estimate(entry["value"], entry["low"], entry["high"])
+        rows.append([*place, own, score(entry["trivial"]), *cells])
     return Table(header, rows)
-
-
-def score_cell(entry: MetricScore) -> str:
-    """Write a score with its interval: ``0.492 [0.463, 0.521]``."""
-    if entry["low"] is None:
-        return score(entry["value"])
-    return f"{score(entry['value'])} [{score(entry['low'])}, {score(entry['high'])}]"
-
-
-def difference_cell(difference: Difference | None) -> str:
-    """Write a difference with its interval: ``+0.012 [-0.003, +0.027]``; ``-`` for None."""
-    if difference is None:
-        return "-"
-    return f"{signed(difference['value'])} {interval(difference['low'], difference['high'])}"
 
 
 def overall_scores(scores: FileScores) -> dict[str, float]:
@@ -159,23 +119,29 @@ def overall_lines(overall: Mapping[str, float]) -> list[str]:
 
 def gradescope(
     scores: FileScores, sources: Mapping[str, str], errors: Sequence[str] = ()
-) -> Results:
+) -> dict[str, object]:
     """Return the content of Gradescope's ``results.json``.
 
     Each task is a test of one point, whose score is that of the first metric, at least 0. Each
     error is a failed test. The leaderboard has these metrics and the overall scores.
     """
-    tests, board = [], []
+
+    def test(name: str, points: float, status: str, output: str) -> dict[str, object]:
+        return {
+            "name": name,
+            "score": points,
+            "max_score": 1.0,
+            "status": status,
+            "output": output,
+        }
+
+    tests, board = [], {}
     for task, metrics in scores.items():
         name, entry = next(iter(metrics.items()))
-        value = entry["value"]
+        value = board[f"{task} {name}"] = entry["value"]
         output = f"{sources[task]}\n{score_table({task: metrics}).text()}"
-        tests.append(_test(f"{task} {name}", max(0.0, value or 0.0), "passed", output))
-        board.append(Place(name=f"{task} {name}", value=value))
-    tests += [_test("predictions", 0.0, "failed", error) for error in errors]
-    board += [Place(name=name, value=value) for name, value in overall_scores(scores).items()]
-    return {"output": NOTE, "tests": tests, "leaderboard": board}
-
-
-def _test(name: str, points: float, status: str, output: str) -> Test:
-    return {"name": name, "score": points, "max_score": 1.0, "status": status, "output": output}
+        tests.append(test(f"{task} {name}", max(0.0, value or 0.0), "passed", output))
+    tests += [test("predictions", 0.0, "failed", error) for error in errors]
+    board |= overall_scores(scores)
+    leaderboard = [{"name": name, "value": value} for name, value in board.items()]
+    return {"output": NOTE, "tests": tests, "leaderboard": leaderboard}

@@ -9,7 +9,7 @@ import numpy as np
 
 from multitask.reporting.read_runs import ScoredRows, resampled_metric
 from multitask.reporting.sheet import Difference
-from multitask.reporting.table_formats import Table, interval, score, signed
+from multitask.reporting.table_formats import Table, difference, score
 from multitask.store.files import without_nan
 from multitask.tasks import metrics
 from multitask.tasks.base import Array, TaskType
@@ -129,7 +129,7 @@ def gains_table(result: Gains) -> str:
             score(entry["mean"]),
             f"{score(entry['best'])} {entry['best_run'] or ''}",
             *(
-                f"{signed(gain['value'])} {interval(gain['low'], gain['high'])}"
+                difference(gain["value"], gain["low"], gain["high"])
                 for gain in (entry["gain_over_mean"], entry["gain_over_best"])
             ),
         ]

@@ -27,9 +27,9 @@ Point = tuple[str, ...]
 Place = tuple[Cell, list[int]]
 
 
-def long_axes(sheet: Mapping[str, Any]) -> list[int]:
-    """Return the positions of the grid's axes that have several values."""
-    return [i for i, axis in enumerate(sheet.get("axes", [])) if len(axis["labels"]) > 1]
+def long_axes(axes: Sequence[Axis]) -> list[int]:
+    """Return the positions of the axes that have several values."""
+    return [i for i, axis in enumerate(axes) if len(axis["labels"]) > 1]
 
 
 def axis_labels(axis: Axis) -> dict[str, str]:
@@ -48,12 +48,13 @@ def heatmaps(sheet: Sheet, column: str) -> list[Heatmap]:
     With more than two axes, a number is a mean over the other axes; it leaves out the points at
     which a cell of the map has no score. Returns no map for fewer than two axes.
     """
-    axes, cells = sheet["axes"], _places(sheet, column)
+    axes, scored = sheet["axes"], _scored(sheet, column)
     maps = []
-    for pair in combinations(long_axes(sheet), 2):
+    for pair in combinations(long_axes(axes), 2):
         rows, columns = (axes[i] for i in pair)
         labels = [list(axis_labels(axis).values()) for axis in (rows, columns)]
-        means = [_mean(each) if each else math.nan for each in _sets(axes, cells, pair)]
+        sets = _sets(sheet, scored, pair)
+        means = [_mean(each) if each else math.nan for each in sets]
         values = np.array(means).reshape([len(side) for side in labels])
         maps.append(Heatmap(values, labels[0], labels[1], rows["key"], columns["key"]))
     return maps
@@ -73,17 +74,17 @@ def marginals(
     ``difference`` is that to the axis' first value, and ``holdout`` has those on the held-out rows.
     They follow from the resampled columns of the rows, and of their held-out rows.
     """
-    long = long_axes(sheet)
+    axes = sheet["axes"]
+    long = long_axes(axes)
     if len(long) < 2:
         return []
-    axes = sheet["axes"]
-    places = {name: _places(sheet, name) for name in sheet["columns"]}
     dev, held = (axis_differences(sheet, columns) for columns in (resampled, held_out))
     lines: list[AxisValue] = []
     for i in long:
         key = axes[i]["key"]
+        sets = {n: _sets(sheet, _scored(sheet, n), (i,)) for n in sheet["columns"]}
         for at, label in enumerate(axes[i]["labels"]):
-            cells = {name: _marginal(_sets(axes, of, (i,))[at]) for name, of in places.items()}
+            cells = {name: _marginal(of_label[at]) for name, of_label in sets.items()}
             for name, cell in cells.items():
                 if cell is not None:
                     cell["difference"] = dev.get(name, {}).get((key, label))
@@ -106,18 +107,19 @@ def axis_differences(
     for name, column in columns.items():
         made: dict[tuple[str, str], Difference] = {}
         samples: list[Array] = []
-        for i in long_axes(sheet):
-            first, *others = axes[i]["labels"]
-            places = _by_rest(sheet, column, i)
-            used = [place for place in places if len(place) == len(others) + 1]
-            for label in others if used else ():
-                pairs = [(place[label], place[first]) for place in used]
+        known = [each if each and all(map(math.isfinite, each[0])) else None for each in column]
+        for i in long_axes(axes):
+            first, *others = _sets(sheet, known, (i,))
+            for label, entries in zip(axes[i]["labels"][1:], others, strict=True):
+                pairs = list(zip(entries, first, strict=True))
+                if not pairs:
+                    continue
                 value = statistics.fmean(
                     statistics.fmean(a) - statistics.fmean(b) for (a, _), (b, _) in pairs
                 )
                 drawn = over_points(np.stack([a - b for (_, a), (_, b) in pairs]))
                 low, high = percentiles(drawn)
-                p = p_value(drawn) if len(used) >= FEWEST_POINTS else math.nan
+                p = p_value(drawn) if len(pairs) >= FEWEST_POINTS else math.nan
                 made[axes[i]["key"], label] = {"value": value, "low": low, "high": high, "p": p}
                 samples.append(drawn)
         ps = corrected(samples, [each["p"] for each in made.values()])
@@ -147,42 +149,30 @@ def over_points(differences: Array) -> Array:
     return means + float(factor) * deviation
 
 
-def _by_rest(
-    sheet: Sheet, column: Resampled, axis: int
-) -> list[dict[str, tuple[list[float], Array]]]:
-    """Return, per point of the other axes, the scores and resamples of each label of an axis."""
-    keys = [each["key"] for each in sheet["axes"]]
-    places: dict[Point, dict[str, tuple[list[float], Array]]] = defaultdict(dict)
-    for row, entry in zip(sheet["rows"], column, strict=True):
-        if entry is not None and all(map(math.isfinite, entry[0])):
-            rest = tuple(row["point"][key] for i, key in enumerate(keys) if i != axis)
-            places[rest][row["point"][keys[axis]]] = entry
-    return [*places.values()]
+def _scored(sheet: Sheet, column: str) -> list[Place | None]:
+    """Return each row's cell of a column with its seeds; None without a score."""
+    cells = [row["cells"].get(column) for row in sheet["rows"]]
+    return [
+        (cell, row["seeds"])
+        if cell and cell["mean"] is not None and math.isfinite(cell["mean"])
+        else None
+        for cell, row in zip(cells, sheet["rows"], strict=True)
+    ]
 
 
-def _places(sheet: Sheet, column: str) -> dict[Point, Place]:
-    """Return the cells of a column that have a score, by their labels on the axes."""
-    return {
-        tuple(row["point"][axis["key"]] for axis in sheet["axes"]): (cell, row["seeds"])
-        for row in sheet["rows"]
-        if (cell := row["cells"].get(column))
-        and cell["mean"] is not None
-        and math.isfinite(cell["mean"])
-    }
+def _sets(sheet: Sheet, values: Sequence[Any], sides: Sequence[int]) -> list[list[Any]]:
+    """Return, per combination of labels on the axes ``sides``, its values along the other axes.
 
-
-def _sets(
-    axes: Sequence[Axis], cells: dict[Point, Place], sides: Sequence[int]
-) -> list[list[Place]]:
-    """Return, per combination of labels on the axes ``sides``, its cells along the other axes.
-
-    If the other axes have several points, a point at which some combination has no score is left
-    out for all.
+    ``values`` has one per row; None: no score. If the other axes have several points, a point at
+    which some combination has no score is left out for all.
     """
+    axes = sheet["axes"]
     rest = [i for i in range(len(axes)) if i not in sides]
-    places: dict[Point, dict[Point, Place]] = defaultdict(dict)
-    for point, cell in cells.items():
-        places[tuple(point[i] for i in rest)][tuple(point[i] for i in sides)] = cell
+    places: dict[Point, dict[Point, Any]] = defaultdict(dict)
+    for row, value in zip(sheet["rows"], values, strict=True):
+        if value is not None:
+            point = [row["point"][axis["key"]] for axis in axes]
+            places[tuple(point[i] for i in rest)][tuple(point[i] for i in sides)] = value
     combined = list(product(*(axes[i]["labels"] for i in sides)))
     alone = all(len(axes[i]["labels"]) == 1 for i in rest)
     used = [place for place in places.values() if alone or len(place) == len(combined)]

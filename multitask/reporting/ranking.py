@@ -17,13 +17,12 @@ from multitask.reporting.page import Lines, Page, Section
 from multitask.reporting.read_runs import ScoredRows, resampled_metric
 from multitask.reporting.sheet import MEAN, Cell
 from multitask.reporting.statistics import Resampled, mean_column, scored_groups
-from multitask.reporting.table_formats import Table, number, score
+from multitask.reporting.table_formats import Table, estimate, score
 from multitask.store.files import remove_scraps, write_json, write_text
 from multitask.store.outputs import check_output
 from multitask.tasks.base import Array
 from multitask.tasks.bootstrap import percentiles
 
-PAGE = "base.html.j2"
 EXPLANATIONS = (
     "Groups are ranked by the mean over the tasks, or by the score of the only one. A group that "
     "lacks a score has no rank.",
@@ -142,13 +141,13 @@ def ranking_table(ranking: Ranking) -> Table:
         [
             "-" if row["rank"] is None else str(row["rank"]),
             row["group"],
-            *(_cell(row["cells"].get(name)) for name in columns),
+            *(estimate(*_numbers(row, name)) for name in columns),
             ", ".join(row["like"]),
             "; ".join(row["errors"]),
         ]
         for row in ranking["rows"]
     ]
-    guess = [number(ranking["trivial"].get(name), ".3f") for name in columns]
+    guess = [score(ranking["trivial"].get(name)) for name in columns]
     return Table(header, [*rows, ["-", "trivial", *guess, "", ""]])
 
 
@@ -158,10 +157,11 @@ def _columns(ranking: Ranking) -> dict[str, str]:
     return titles | ({MEAN: "mean"} if len(titles) > 1 else {})
 
 
-def _cell(cell: Cell | None) -> str:
-    if cell is None or not math.isfinite(cell["mean"]):
-        return "-"
-    return f"{score(cell['mean'])} [{score(cell['low'])}, {score(cell['high'])}]"
+def _numbers(row: Ranked, column: str) -> list[float | None]:
+    """Return a score and the ends of its interval; None without a score."""
+    cell = row["cells"].get(column)
+    known = cell is not None and math.isfinite(cell["mean"])
+    return [cell["mean"], cell["low"], cell["high"]] if cell and known else [None] * 3
 
 
 def csv_table(ranking: Ranking) -> Table:
@@ -170,11 +170,7 @@ def csv_table(ranking: Ranking) -> Table:
     bounds = [title for name in columns.values() for title in (name, f"{name} low", f"{name} high")]
     rows = []
     for row in ranking["rows"]:
-        cells = [row["cells"].get(name) for name in columns]
-        numbers = []
-        for cell in cells:
-            known = cell is not None and math.isfinite(cell["mean"])
-            numbers += [cell["mean"], cell["low"], cell["high"]] if cell and known else [None] * 3
+        numbers = [each for name in columns for each in _numbers(row, name)]
         words = [", ".join(row["like"]), "; ".join(row["errors"])]
         rows.append([row["rank"], row["group"], *numbers, *words])
     return Table(["rank", "group", *bounds, "like", "error"], rows)
@@ -197,5 +193,7 @@ def write_ranking(directory: Path, ranking: Ranking) -> list[Path]:
     ]
     count = f"{len(ranking['rows'])} groups, {ranking['split']} rows of "
     summary = count + ", ".join(ranking["metrics"])
-    write_html(Page(directory, "Ranking of prediction files", summary, sections), page, PAGE)
+    write_html(
+        Page(directory, "Ranking of prediction files", summary, sections), page, "base.html.j2"
+    )
     return [data, table, page]

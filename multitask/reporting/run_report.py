@@ -14,7 +14,7 @@ from multitask.reporting.figures.curves import draw_all
 from multitask.reporting.figures.maps import Records
 from multitask.reporting.html_page import write_html
 from multitask.reporting.page import Code, Image, Lines, Page, Section, Text, Tile, markdown_page
-from multitask.reporting.table_formats import Table, duration, number, score
+from multitask.reporting.table_formats import Table, duration, estimate, number, score, shortened
 from multitask.store.run_directory import RunDirectory
 from multitask.store.run_log import Event
 from multitask.store.saved import LAST, RunReport, TaskReport
@@ -43,14 +43,9 @@ def mistakes(result: TaskReport, records: Records) -> Table | Text:
     rows = []
     for mistake, record in wrong[:MISTAKES]:
         texts = (*record["texts"][: len(titles)], mistake.gold, mistake.predicted)
-        rows.append((record["id"], *map(_shortened, texts), score(mistake.size)))
+        lines = [shortened(" ".join(text.split()), TEXT_WIDTH) for text in texts]
+        rows.append((record["id"], *lines, score(mistake.size)))
     return Table(("id", *titles, "gold", "predicted", kind.mistakes_by), rows)
-
-
-def _shortened(text: str) -> str:
-    """Put the text on one line and cut it at TEXT_WIDTH characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= TEXT_WIDTH else line[: TEXT_WIDTH - 1] + "…"
 
 
 SCORES_HEADER = ("task", "metric", "trained [95 % interval]", "frozen encoder", "trivial", "flag")
@@ -155,9 +150,7 @@ def run_page(
 
 def _cells(task: str, result: TaskReport, metric: str) -> tuple[str, ...]:
     """Write a task's metric: ``0.492 [0.463, 0.521]`` for the trained model, then the baselines."""
-    low, high = result.interval(metric)
-    interval = "" if low is None else f" [{score(low)}, {score(high)}]"
-    trained = score(result.dev[metric]) + interval
+    trained = estimate(result.dev[metric], *result.interval(metric))
     return (task, metric, trained, *map(score, result.baselines.scores(metric).values()))
 
 

@@ -134,10 +134,9 @@ class Sheet(TypedDict):
     verdicts: NotRequired[list[str]]
 
 
-def facts(row: Row, column: str) -> Facts:
-    """Return how the runs of a cell were trained: its own facts, and those of its row."""
-    found: Any = {**row, **row["cells"].get(column, {})}
-    return found
+def facts(row: Row, column: str) -> Mapping[str, Any]:
+    """Return how the runs of a cell were trained: its own ``Facts``, and those of its row."""
+    return {**row, **row["cells"].get(column, {})}
 
 
 def title_of(sheet: Sheet, name: str) -> str:

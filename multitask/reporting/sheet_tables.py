@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from multitask.reporting import table_formats
 from multitask.reporting.grid_axes import FEWEST_POINTS
 from multitask.reporting.notes import setting_notes
 from multitask.reporting.page import tables_page
@@ -11,7 +12,6 @@ from multitask.reporting.sheet import (
     TRIVIAL,
     Cell,
     Difference,
-    Row,
     Sheet,
     baseline_of,
     best_of,
@@ -25,21 +25,14 @@ from multitask.reporting.sheet import (
     titles,
 )
 from multitask.reporting.statistics import sd_ratio
-from multitask.reporting.table_formats import (
-    Table,
-    interval,
-    latex_float,
-    number,
-    p_value,
-    signed,
-    text_page,
-)
+from multitask.reporting.table_formats import Table, number, p_value, signed
 from multitask.reporting.verdicts import axis_values, differ, significant
 
 HOLDOUT_TITLE = "Scores on the held-out rows of train: choose by these, report dev"
 AXES_TITLE = "Difference of a value to the first value of its axis"
 GAIN_TITLE = "Relative gain over single-task training in %, and its mean Δm"
 MATRIX_TITLE = "Adding the task of a row to the training of a column's changes its score by"
+TRANSFER_TITLES = (GAIN_TITLE, MATRIX_TITLE)
 TRAINING_TITLE = "Training"
 ONE_SEED = "one seed: says nothing about another seed"
 SHOWN = {
@@ -63,7 +56,7 @@ DIFFERENCES = ("value", "low", "high", "p", "p_holm")
 
 def terminal_page(sheet: Sheet) -> str:
     """Write the tables for the terminal; the best score of each column is marked with ``*``."""
-    return text_page(titled_tables(sheet), remarks(sheet))
+    return table_formats.text_page(titled_tables(sheet), remarks(sheet))
 
 
 def markdown_text(sheet: Sheet) -> str:
@@ -74,7 +67,7 @@ def markdown_text(sheet: Sheet) -> str:
 def latex_text(sheet: Sheet) -> str:
     """Write one float with the tables one above the other, none wider than the page."""
     caption = [f"{sheet['title']}.", *remarks(sheet)]
-    return latex_float(titled_tables(sheet), caption)
+    return table_formats.latex_float(titled_tables(sheet), caption)
 
 
 def metric_tables(sheet: Sheet) -> list[tuple[str, Table]]:
@@ -277,9 +270,9 @@ def difference_cell(difference: Difference, digits: int = 3) -> str:
 
     Without a p, as one side has one seed, it ends with ``rows only``.
     """
-    bounds = interval(difference["low"], difference["high"], digits)
+    value, low, high = difference["value"], difference["low"], difference["high"]
     p = "rows only" if rows_only(difference) else p_value(difference["p_holm"])
-    return f"{signed(difference['value'], digits)} {bounds} {p}"
+    return f"{table_formats.difference(value, low, high, digits)} {p}"
 
 
 def training_tables(sheet: Sheet) -> dict[str, Table]:
@@ -288,24 +281,29 @@ def training_tables(sheet: Sheet) -> dict[str, Table]:
     The rows of a comparison have one training each, so there is one table with a column per fact.
     In a paper's table each task has its own: there is a table per fact, with a column per task.
     """
-    places = _places(sheet)
+    rows, places, paper = sheet["rows"], _places(sheet), sheet["paper"]
+    bases = [baseline_of(sheet, row) for row in rows]
     columns: dict[str, list[list[str]]] = {}  # by fact: a line of cells per row
     for key, title in (AMOUNTS | SECONDS).items():
-        values = [[_fact(row, name, key) for name in places] for row in sheet["rows"]]
-        by_place = list(zip(*values, strict=True))
+        ours, theirs = (
+            [[facts(row, name).get(key) if row else None for name in places] for row in each]
+            for each in (rows, bases)
+        )
         if key in SECONDS and _timed(sheet, key):
             columns[f"{title} (ratio to {_baseline(sheet)})"] = [
-                [_seconds(sheet, row, name, key) for name in places] for row in sheet["rows"]
+                list(map(_seconds, *pair)) for pair in zip(ours, theirs, strict=True)
             ]
-        elif key in AMOUNTS and any(differ([*filter(None, each)]) for each in by_place):
-            columns[title] = [[number(count, ",") for count in of_row] for of_row in values]
-    rows = [compared_title(sheet, row) for row in sheet["rows"]]
-    if not sheet["paper"]:
-        cells = [[title, *(of[i][0] for of in columns.values())] for i, title in enumerate(rows)]
+        elif key in AMOUNTS and any(
+            differ([*filter(None, counts)]) for counts in zip(*ours, strict=True)
+        ):
+            columns[title] = [[number(count, ",") for count in of_row] for of_row in ours]
+    titles = [compared_title(sheet, row) for row in rows]
+    if not paper:
+        cells = [[title, *(of[i][0] for of in columns.values())] for i, title in enumerate(titles)]
         return {TRAINING_TITLE: Table(("group", *columns), cells)} if columns else {}
     tables = {}
     for title, of_fact in columns.items():
-        cells = [[row, *of] for row, of in zip(rows, of_fact, strict=True) if set(of) != {"-"}]
+        cells = [[row, *of] for row, of in zip(titles, of_fact, strict=True) if set(of) != {"-"}]
         tables[title[0].upper() + title[1:]] = Table(("", *places.values()), cells)
     return tables
 
@@ -327,19 +325,12 @@ def _places(sheet: Sheet) -> dict[str, str]:
 
 def _timed(sheet: Sheet, key: str) -> bool:
     """Return True if there are times to show: in a comparison, of several rows."""
-    timed = [row for row in sheet["rows"] if any(_fact(row, name, key) for name in _places(sheet))]
-    return len(timed) > (0 if sheet["paper"] else 1)
+    timed = [any(facts(row, name).get(key) for name in _places(sheet)) for row in sheet["rows"]]
+    return sum(timed) > (0 if sheet["paper"] else 1)
 
 
-def _fact(row: Row, column: str, key: str) -> Any:
-    found: Any = facts(row, column)
-    return found.get(key)
-
-
-def _seconds(sheet: Sheet, row: Row, column: str, key: str) -> str:
-    base, seconds = baseline_of(sheet, row), _fact(row, column, key)
-    other = _fact(base, column, key) if base else None
-    ratio = f" (x{seconds / other:.2f})" if seconds and other else ""
+def _seconds(seconds: float | None, baseline: float | None) -> str:
+    ratio = f" (x{seconds / baseline:.2f})" if seconds and baseline else ""
     return "-" if seconds is None else f"{seconds:.2f}{ratio}"
 
 

@@ -17,6 +17,7 @@ Limits, measured by ``benchmarks/bootstrap_coverage.py``:
 import math
 import statistics
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -118,28 +119,6 @@ def sd_ratio(
     return ratio, ratio / float(high), ratio / float(low)
 
 
-def held_out(runs: Sequence[tuple[Path, RunReport]], counted: Collection[str]) -> Cells | None:
-    """Return a row's cells on the held-out rows: the values per seed, their mean and deviation.
-
-    Scores come from ``predictions/TASK.holdout.jsonl``, which the selected weights predicted. The
-    mean is over the tasks in ``counted``; it is absent if the row lacks one of them.
-
-    Returns None if a run has no holdout. Raises UserError if a file is damaged.
-    """
-    values: dict[str, list[float]] = {}
-    for run, report in runs:
-        for task, entry in report.tasks.items():
-            if RunDirectory(run).predictions_of(task, "holdout").is_file():
-                score = load_split(run, task, "holdout", entry).value()
-                values.setdefault(task, []).append(score)
-    complete = {task: scores for task, scores in values.items() if len(scores) == len(runs)}
-    cells = {task: over_seeds(scores) for task, scores in complete.items()}
-    if counted and set(counted) <= set(complete):
-        by_seed = zip(*(complete[task] for task in counted), strict=True)
-        cells[MEAN] = over_seeds([statistics.fmean(scores) for scores in by_seed])
-    return cells or None
-
-
 def holdout_scores(run: Path, objectives: Sequence[str] = ()) -> list[float]:
     """Return a finished run's score on its holdout; NaN if undefined.
 
@@ -152,7 +131,7 @@ def holdout_scores(run: Path, objectives: Sequence[str] = ()) -> list[float]:
         for name, entry in report.tasks.items()
         if not entry.evaluate_only
     }
-    cells = held_out([(run, report)], joint_tasks(trained)) or {}
+    (cells,), _ = held_out([[(run, report)]], joint_tasks(trained))
     wanted = objectives or [MEAN]
     if not set(wanted) <= set(cells):
         raise UserError(f"{run}: no scores on held-out rows: set `training.holdout`, such as 0.1")
@@ -172,22 +151,34 @@ Resampled = list[tuple[list[float], Array] | None]
 Runs = list[tuple[Path, RunReport]]  # the runs of a group with their report.json
 
 
-def task_column(
-    task: str, reports: Sequence[Runs], resamples: int, split: str = "dev"
-) -> Resampled:
-    """Return each group's score per seed on a split, and its resampled means over seeds.
+def read_split(task: str, reports: Sequence[Runs], split: str) -> list[list[ScoredRows]]:
+    """Read each group's predictions of a split.
 
-    A group has None unless all of its runs were scored on the split.
-
-    Raises UserError if groups were scored on other rows, or by another metric.
+    A group without the task has none, and so has one whose runs do not all have held-out rows.
     """
-    sets: list[list[ScoredRows]] = []
+    sets = []
     for runs in reports:
         entries = [(run, report.tasks[task]) for run, report in runs if task in report.tasks]
         if split != "dev":  # a missing file of dev is an error
             files = [RunDirectory(run).predictions_of(task, split) for run, _ in entries]
             entries = entries if all(file.is_file() for file in files) else []
         sets.append([load_split(run, task, split, entry) for run, entry in entries])
+    return sets
+
+
+def task_column(
+    task: str,
+    reports: Sequence[Runs],
+    sets: Sequence[Sequence[ScoredRows]],
+    resamples: int,
+    *,
+    split: str,
+) -> Resampled:
+    """Return each group's score per seed on a split, and its resampled means over seeds.
+
+    ``sets`` are from ``read_split``. Raises UserError if groups were scored on other rows, or by
+    another metric.
+    """
     every = [run for scored in sets for run in scored]
     for other in every[1:]:
         check_same_rows(task, every[0], other, split)
@@ -209,22 +200,37 @@ def task_column(
     return column
 
 
-def held_out_columns(
-    reports: Sequence[Runs], counted: Collection[str], resamples: int
-) -> dict[str, Resampled]:
-    """Return the columns of the held-out rows, and of their mean over the ``counted`` tasks.
+def held_out(
+    reports: Sequence[Runs], counted: Collection[str], resamples: int = 0
+) -> tuple[list[Cells], dict[str, Resampled]]:
+    """Return each group's cells on the held-out rows, which the selected weights predicted.
 
-    A task whose groups hold out other rows has none.
+    A mean over the tasks in ``counted`` is absent if the group lacks one of them. With
+    ``resamples``, the columns of these scores too; a task whose groups hold out other rows has no
+    column. Raises UserError if a file of predictions is damaged.
     """
+    cells: list[Cells] = [{} for _ in reports]
     columns: dict[str, Resampled] = {}
-    for task in dict.fromkeys(task for runs in reports for task in runs[0][1].tasks):
-        try:
-            columns[task] = task_column(task, reports, resamples, "holdout")
-        except UserError:
-            continue
+    for task in every_task(reports):
+        sets = read_split(task, reports, "holdout")
+        for of_group, scored in zip(cells, sets, strict=True):
+            if scored:
+                of_group[task] = over_seeds([rows.value() for rows in scored])
+        if resamples:
+            with suppress(UserError):
+                columns[task] = task_column(task, reports, sets, resamples, split="holdout")
+    for of_group in cells:
+        if counted and {*counted} <= {*of_group}:
+            by_seed = zip(*(of_group[task]["values"] for task in counted), strict=True)
+            of_group[MEAN] = over_seeds([statistics.fmean(scores) for scores in by_seed])
     if counted and {*counted} <= {*columns}:
         columns[MEAN] = mean_column([columns[task] for task in counted])
-    return columns
+    return cells, columns
+
+
+def every_task(reports: Sequence[Runs]) -> list[str]:
+    """Return the tasks of all groups."""
+    return list(dict.fromkeys(task for runs in reports for task in runs[0][1].tasks))
 
 
 def mean_column(columns: list[Resampled]) -> Resampled:

@@ -32,8 +32,8 @@ def number(value: float | None, pattern: str) -> str:
 
 
 def score(value: float | None) -> str:
-    """Format a score with three digits; ``-`` for None."""
-    return "-" if value is None else f"{value:.3f}"
+    """Format a score with three digits; ``-`` for None and NaN."""
+    return number(value, ".3f")
 
 
 def signed(value: float | None, digits: int = 3) -> str:
@@ -46,6 +46,16 @@ def interval(low: float | None, high: float | None, digits: int = 3) -> str:
     return f"[{signed(low, digits)}, {signed(high, digits)}]"
 
 
+def estimate(value: float | None, low: float | None, high: float | None) -> str:
+    """Format a score with its interval: ``0.492 [0.463, 0.521]``; without bounds, the score."""
+    return score(value) if low is None else f"{score(value)} [{score(low)}, {score(high)}]"
+
+
+def difference(value: float | None, low: float | None, high: float | None, digits: int = 3) -> str:
+    """Format a difference with its interval, such as ``+0.012 [-0.003, +0.027]``."""
+    return f"{signed(value, digits)} {interval(low, high, digits)}"
+
+
 def p_value(p: float | None) -> str:
     """Format a p-value, such as ``p 0.123`` or ``p<0.001``; ``p -`` for None."""
     return "p<0.001" if p is not None and p < 0.0005 else f"p {score(p)}"
@@ -56,6 +66,11 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def shortened(text: str, width: int) -> str:
+    """Return the text, or its beginning and a dot for the rest."""
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def markdown(text: str) -> str:
@@ -157,6 +172,16 @@ def _no_formula(cell: Any) -> Any:
         return cell
     text = cell.replace("\r", " ")  # `csv` would not quote it
     return f"'{text}" if cell.startswith(FORMULA) else text
+
+
+@dataclass(frozen=True, repr=False)
+class Printed:
+    """A result whose ``page``, its table as text, is printed for it."""
+
+    page: str
+
+    def __repr__(self) -> str:
+        return self.page
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -6,22 +6,23 @@ compared only with one that excludes 0, of rows that were trained alike.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
+from multitask.reporting import table_formats
 from multitask.reporting.grid_axes import axis_labels
 from multitask.reporting.sheet import (
     MEAN,
     Difference,
-    Facts,
     Row,
     Sheet,
     baseline_of,
     facts,
     title_of,
 )
-from multitask.reporting.table_formats import interval, signed
+from multitask.reporting.table_formats import signed
 
 # two rows with more than this ratio of a count are not trained alike
 ALIKE = 1.01
@@ -160,19 +161,19 @@ def axis_values(
                 yield title, found, max(cell["cells"] for cell in cells.values())
 
 
-def _axis_verdicts(sheet: Sheet) -> Iterator[str]:
-    """Yield a sentence per column about the values of the axes that have a p."""
+def _axis_verdicts(sheet: Sheet) -> list[str]:
+    """Return a sentence per column about the values of the axes that have a p."""
+    rows: dict[str, list[Compared]] = {}  # by column
     for held_out, where in ((True, "held-out rows, "), (False, "")):
-        rows: dict[str, list[Compared]] = {}
         for title, found, _ in axis_values(sheet, held_out=held_out):
             for name, difference in found.items():
                 if difference["p_holm"] is not None:
-                    rows.setdefault(name, []).append(Compared(title, difference))
-        if rows:
-            yield "Values compared with the first of their axis, over the points of the others:"
-        for name, each in rows.items():
-            column = where + sheet["columns"][name]["title"]
-            yield sentence(column, each, digits=4, margin=sheet.get("margin"))
+                    column = where + sheet["columns"][name]["title"]
+                    rows.setdefault(column, []).append(Compared(title, difference))
+    heading = "Values compared with the first of their axis, over the points of the others:"
+    margin = sheet.get("margin")
+    lines = [sentence(column, of, digits=4, margin=margin) for column, of in rows.items()]
+    return [heading, *lines] if lines else []
 
 
 def compared(sheet: Sheet, row: Row, base: Row, column: str) -> Compared | None:
@@ -197,19 +198,16 @@ def compared(sheet: Sheet, row: Row, base: Row, column: str) -> Compared | None:
     return Compared(title_of(sheet, row["name"]), difference, apart, trained)
 
 
-def unlike(own: Facts, base: Facts, *, untrained: bool = False) -> str:
+def unlike(own: Mapping[str, Any], base: Mapping[str, Any], *, untrained: bool = False) -> str:
     """Say how the training of two rows differs, as ``33 % of the updates``; "" if it does not.
 
     ``untrained``: only one of them was trained on the task that is compared.
     """
     names: dict[str, list[str]] = {}  # by the share
-    for name, *counts in (
-        ("updates", own.get("updates"), base.get("updates")),
-        ("trained rows", own.get("trained_rows"), base.get("trained_rows")),
-    ):
-        count, other = counts
+    for key in ("updates", "trained_rows"):
+        count, other = own.get(key), base.get(key)
         if count and other and differ([count, other]):
-            names.setdefault(f"{100 * count / other:.0f} %", []).append(name)
+            names.setdefault(f"{100 * count / other:.0f} %", []).append(key.replace("_", " "))
     ways = [f"{share} of the {' and '.join(of)}" for share, of in names.items()]
     return ", ".join([*ways, *(["only one was trained on the task"] if untrained else [])])
 
@@ -251,6 +249,6 @@ def _listed(rows: Sequence[Compared], digits: int, *, names_only: bool) -> str:
         value, low, high = (row.difference[key] for key in ("value", "low", "high"))
         remarks = [] if row.printed is None else [f"printed {signed(row.printed, digits)}"]
         remarks += [row.trained] if row.trained else []
-        text = f"{row.row} {signed(value, digits)} {interval(low, high, digits)}"
+        text = f"{row.row} {table_formats.difference(value, low, high, digits)}"
         texts.append(f"{text} ({', '.join(remarks)})" if remarks else text)
     return ", ".join(texts)

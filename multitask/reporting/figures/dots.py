@@ -42,7 +42,7 @@ def heatmap_files(directory: Path, comparison: Sheet) -> dict[str, Path]:
 
     With several tasks, the map of their mean comes last.
     """
-    if len(long_axes(comparison)) < 2:
+    if len(long_axes(comparison.get("axes", []))) < 2:
         return {}
     names = [f"heatmap_{task}.png" for task in sheet.tasks(comparison)]
     if len(names) > 1 and any(MEAN in row["cells"] for row in comparison["rows"]):
