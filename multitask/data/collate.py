@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -98,6 +99,34 @@ class Batch:
         inputs = (self.input_ids[part], self.attention_mask[part], self.token_type_ids[part])
         lengths = None if self.lengths is None else self.lengths[part]
         return Batch(*inputs, None, 1, self.pad_id, lengths=lengths)
+
+    def twice(self) -> "Batch":
+        """Return the B rows and then the same rows: 2B rows, side by side as before."""
+
+        def rows(values: Any) -> Any:
+            if values is None:
+                return None
+            return torch.cat([part for side in values.chunk(self.sides) for part in (side, side)])
+
+        def labels(values: Any, step: int = 0) -> Any:
+            return None if values is None else torch.cat([values, values + step])
+
+        lengths = self.lengths
+        if lengths is not None:
+            lengths = np.tile(lengths.reshape(self.sides, -1), 2).ravel()
+        return replace(
+            self,
+            input_ids=rows(self.input_ids),
+            attention_mask=rows(self.attention_mask),
+            token_type_ids=rows(self.token_type_ids),
+            labels=labels(self.labels),
+            labelled=labels(self.labelled, self.rows),
+            places=labels(self.places, self.rows * self.input_ids.shape[1]),
+            masked_ids=rows(self.masked_ids),
+            context=rows(self.context),
+            lengths=lengths,
+            teacher=labels(self.teacher),
+        )
 
     def with_labels(
         self, labels: np.ndarray, missing: np.ndarray, *, share: float, step_rows: int

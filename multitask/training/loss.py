@@ -17,13 +17,12 @@ from multitask.data.splits import Data
 from multitask.models.encoders.packing import Packing
 from multitask.models.multitask_model import Embedded, MultiTaskModel
 from multitask.models.noise import without_dropout
-from multitask.training.consistency import CONSISTENCY, loss_and_consistency
 from multitask.utils.rng import pack_rng, replayed
 from smart.adversarial import perturbation
 from smart.divergence import DIVERGENCES
 
 # the terms as the log names them
-ADVERSARIAL, BREGMAN = "adversarial", "bregman"
+ADVERSARIAL, BREGMAN, CONSISTENCY = "adversarial", "bregman", "consistency"
 TERMS = (ADVERSARIAL, BREGMAN, CONSISTENCY)
 
 
@@ -114,7 +113,7 @@ def task_losses(
             outcomes[first] = loss_and_terms(model, first, batch, smart[first], teacher=teacher)
             continue
         if first in r_drop:
-            outcomes[first] = Outcome(*loss_and_consistency(model, first, batch, r_drop[first]))
+            outcomes[first] = loss_and_consistency(model, first, batch, r_drop[first])
             continue
         for task, vectors in model.encode(encoded).items():
             outcomes[task] = Outcome(*model.loss(task, tasks[task], vectors))
@@ -160,6 +159,28 @@ def weighted(model: MultiTaskModel, task: str, value: Tensor, share: float) -> T
 def learned_weights(model: MultiTaskModel) -> dict[str, float]:
     """Return the factor that ``weighted`` applies to each task; empty if no weight is learned."""
     return {task: 1 / (2 * s.exp().item()) for task, s in model.log_variances.items()}
+
+
+# --- R-Drop: two dropout masks should give the same output (Liang et al. 2021) ---
+
+
+def loss_and_consistency(
+    model: MultiTaskModel, task: str, batch: Batch, settings: RDropConfig
+) -> Outcome:
+    """Compute a task's loss, its scores of the first pass, and its weighted consistency term.
+
+    The rows go twice through one pass of the encoder, with two dropout masks. The loss is the mean
+    of both passes' losses. The term is weight (KL(P|Q) + KL(Q|P)) / 2, a mean over the rows: half
+    of equation 4, whose alpha is 2 weight. Numbers have their squared difference in place of the
+    symmetric divergence.
+    """
+    both = batch.twice()
+    loss, scores = model.loss(task, both, model.encode(separate({task: both}))[task])
+    if not len(scores):
+        return Outcome(loss, scores, {CONSISTENCY: scores.sum()})
+    first, second = scores.chunk(2)
+    divergence = DIVERGENCES[model.head(task).divergence](first, second)
+    return Outcome(loss, first, {CONSISTENCY: settings.weight / 2 * divergence.mean()})
 
 
 # --- SMART: smoothness, and closeness to a teacher ---

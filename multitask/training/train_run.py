@@ -25,7 +25,7 @@ from multitask.store.saved import RunReport
 from multitask.training.callbacks import Callback
 from multitask.training.describe_plan import describe_data, export_remarks
 from multitask.training.distillation import check_teachers
-from multitask.training.frozen_baselines import run_baselines
+from multitask.training.frozen_probe import run_baselines
 from multitask.training.metric_log import divergence_logged
 from multitask.training.report_json import save_results
 from multitask.training.resume import examine, keep_encoder, started_with

@@ -21,7 +21,7 @@ PARTS = {
     "multitask.data.splits:in_training": "reading the data",
     "multitask.models.pretrained:load_encoder": "loading ",
     "multitask.training.setup:plan_stages": "planning the run",
-    "multitask.training.frozen_baselines:trivial_scores": "measuring the baselines",
+    "multitask.training.frozen_probe:trivial_scores": "measuring the baselines",
     "multitask.training.frozen_probe:_probe_scores": "training sst's head on the frozen encoder",
     "multitask.training.trainer:train_step": "training",
     "multitask.inference.scoring:collate": "encoding sst, 0 of ",
@@ -31,7 +31,7 @@ PARTS = {
 # where a signal comes: before anything is written, or when a resume has something to go on from
 LOADING = ["multitask.data.tokenize:_encoded", "multitask.training.setup:plan_stages"]
 BEGUN = [
-    "multitask.training.frozen_baselines:trivial_scores",
+    "multitask.training.frozen_probe:trivial_scores",
     "multitask.training.frozen_probe:_probe_scores",
     "multitask.training.report_json:write_predictions",
 ]

@@ -10,8 +10,7 @@ from torch import nn
 
 from multitask.config import RDropConfig
 from multitask.data.collate import separate
-from multitask.training.consistency import loss_and_consistency, twice
-from multitask.training.loss import task_losses
+from multitask.training.loss import loss_and_consistency, task_losses
 from tests.support.small_models import batch, every_task
 
 
@@ -96,7 +95,7 @@ def test_loss_term_and_gradients_equal_two_passes(task, unlabelled, make):
 def test_the_rows_come_twice_in_each_side(task):
     rows = batch(task)
     rows = replace(rows, lengths=rows.attention_mask.sum(1).numpy())
-    both = twice(rows)
+    both = rows.twice()
     assert both.rows == 2 * rows.rows and both.sides == rows.sides
     sides = (ids.chunk(rows.sides) for ids in (rows.input_ids, both.input_ids))
     for before, after in zip(*sides, strict=True):
@@ -108,7 +107,7 @@ def test_the_rows_come_twice_in_each_side(task):
 def test_tokens_with_a_label_keep_their_tokens():
     rows = batch("sst")
     places = torch.tensor([1, 9, 17])
-    both = twice(replace(rows, places=places, labels=torch.tensor([4, 5, 6])))
+    both = replace(rows, places=places, labels=torch.tensor([4, 5, 6])).twice()
     found = both.input_ids.flatten()[both.places]
     assert torch.equal(found, rows.input_ids.flatten()[places].repeat(2))
 
