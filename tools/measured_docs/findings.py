@@ -2,6 +2,7 @@
 
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from multitask.reporting.sheet import Row, baseline_of, title_of
@@ -19,7 +20,7 @@ from tools.measured_docs.grid_tables import load_sheet
 from tools.measured_docs.store import StoredSheet
 
 # differences of one verdict that are named; of more the smallest and the largest
-NAMED = 3
+NAMED = 5
 
 
 def findings(names: str) -> str | None:
@@ -84,7 +85,7 @@ def _differences(sheet: StoredSheet, bases: dict[str | None, Row]) -> str:
     parts = [f"{word}: {_listed(by_word[word], digits)}" for word in CLEAR if word in by_word]
     if open_ := by_word.pop(NOT_SIGNIFICANT, []):
         few = f"{NOT_SIGNIFICANT}: {len(open_)}"
-        none = f"none of {len(open_)} differences is significant"
+        none = f"none of {_count(open_)} is significant"
         parts.append(f"{few if parts else none} ({_precision(open_, digits)})")
     parts += [f"{word}: {len(rows)}" for word, rows in by_word.items() if word not in CLEAR]
     if len(alike) < len(every):
@@ -93,8 +94,12 @@ def _differences(sheet: StoredSheet, bases: dict[str | None, Row]) -> str:
     if judged:
         each = Counter(map(verdict, judged)).most_common()
         counts = ", ".join(f"{count} {word}" for word, count in each)
-        parts[-1] += f". Of {len(judged)} printed differences: {counts}"
+        parts[-1] += f". Of {_count(judged, 'printed ')}: {counts}"
     return "; ".join(parts)
+
+
+def _count(rows: Sequence[object], kind: str = "") -> str:
+    return f"{len(rows)} {kind}difference{'s' if len(rows) > 1 else ''}"
 
 
 def _listed(rows: list[tuple[str, Compared]], digits: int) -> str:

@@ -1,5 +1,6 @@
 """A line per study, from the stored numbers."""
 
+import copy
 import json
 
 import pytest
@@ -59,7 +60,10 @@ def test_a_line_names_what_is_significant_and_leaves_out_rows_trained_otherwise(
 
 def test_of_many_differences_a_line_has_the_ends(saved):
     sheet, line = saved
-    rows = sheet["rows"][1:]
+    names = [f"row {number}" for number in range(1, 10)]
+    row = sheet["rows"][1]
+    rows = [copy.deepcopy(row) | {"name": name, "title": name} for name in names]
+    sheet["rows"][1:] = rows
     for number, row in enumerate(rows, 1):
         set_difference(row, number, number - 0.5, number + 0.5)
     ends = [f"{row['name']} on sst accuracy" for row in (rows[0], rows[-1])]
