@@ -19,7 +19,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import takewhile
@@ -174,7 +174,7 @@ def fenced(text: str, language: str = "") -> str:
     return f"```{language}\n{text.rstrip()}\n```"
 
 
-def cells(cell: dict[str, Any]) -> Iterable[str]:
+def cells(cell: Mapping[str, Any]) -> Iterable[str]:
     """Yield the parts of a notebook's cell."""
     source = "".join(cell["source"])
     yield source if cell["cell_type"] == "markdown" else fenced(source, "python")
