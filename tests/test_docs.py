@@ -23,7 +23,9 @@ from tests.support.dnlp_files import write_dnlp
 from tests.support.glue_files import write_glue, write_shared
 from tests.support.sts_files import write_suites
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = sorted({*(ROOT / "docs").glob("*.md")} - {ROOT / "docs" / "README.md"})
+MEASURED = sorted((ROOT / "docs" / "measured").glob("*.md"))  # what the short pages link to
+PAGES = [ROOT / "README.md", ROOT / "docs" / "README.md", *DOCS, *MEASURED]
 PYTHON = "python run_multitask.py "
 # the tiny encoder's vectors have 32 numbers
 NARROWER = {"[384, 192, 96]": "[32, 16, 8]", "--dim 96": "--dim 8"}
@@ -184,7 +186,7 @@ RUN = [
 ]
 
 
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_a_page_run_in_order(page, desk, six_layers, capsys):
     for command in commands(page):
         if any(word in command for word in ABSENT) or needs_more(command) or is_too_long(command):
@@ -272,7 +274,7 @@ def test_the_pages_hold_commands():
     assert len(commands(ROOT / "docs" / "sts.md")) >= 5
     assert len(commands(ROOT / "docs" / "search.md")) >= 7
     for page in ("maxpoolbert.md", "hire.md"):
-        assert len(commands(ROOT / "docs" / page)) >= 5
+        assert len(commands(ROOT / "docs" / "measured" / page)) >= 5
 
 
 def sections(page: Path) -> list[str]:
@@ -289,7 +291,16 @@ def longest_measured_table(section: str) -> int:
     return max((table.count("\n") - 2 for table in tables), default=0)  # without its header
 
 
-DOCS = [page for page in PAGES if page.name != "README.md"]
+METHODS = [page for page in DOCS if ROOT / "docs" / "measured" / page.name in MEASURED]
+
+
+@pytest.mark.parametrize("page", METHODS, ids=lambda page: page.name)
+def test_a_page_with_measurements_answers_first(page):
+    """Its first generated block is on the first screen, and all tables are on another page."""
+    lines = page.read_text().splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith("<!-- measured: "))
+    assert first < 20 and len(lines) <= 250
+    assert f"measured/{page.name}" in page.read_text()
 
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
@@ -312,7 +323,7 @@ def test_make_demo_runs_the_demo_config():
     assert "run_multitask.py configs/demo.yaml --overwrite" in (ROOT / "Makefile").read_text()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_of_a_page_resolve(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if not target.startswith("http"):

@@ -16,6 +16,7 @@ FILES = [
         for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "pyproject.toml")
     ),
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "measured").glob("*.md")),
     *sorted((ROOT / "configs").rglob("*.yaml")),
     *sorted((ROOT / "benchmarks").glob("*.sh")),
     *sorted(

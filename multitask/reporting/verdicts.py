@@ -107,8 +107,7 @@ def verdict(row: Compared, margin: float | None = None) -> str:
 def verdicts(sheet: Sheet) -> list[str]:
     """Return a sentence per baseline and column, and a count of those about printed differences.
 
-    None for a table of standard deviations: the differences are of means. The mean of the tasks
-    has no sentence if only one task counts for it.
+    None for a table of standard deviations: the differences are of means.
     """
     if sheet["statistic"] == "sd":
         return []
@@ -116,14 +115,7 @@ def verdicts(sheet: Sheet) -> list[str]:
     digits, lines = 2 if sheet["paper"] else 3, []
     against: list[Compared] = []
     for base in bases.values():
-        columns = {
-            name: [each for row in sheet["rows"] if (each := compared(sheet, row, base, name))]
-            for name in sheet["columns"]
-        }
-        of_tasks = [rows for name, rows in columns.items() if name != MEAN]
-        if columns.get(MEAN) in of_tasks:
-            del columns[MEAN]
-        by_title = {sheet["columns"][name]["title"]: rows for name, rows in columns.items() if rows}
+        by_title = compared_with(sheet, base)
         every = [row for rows in by_title.values() for row in rows]
         if not every:
             continue
@@ -173,6 +165,21 @@ def _axis_verdicts(sheet: Sheet) -> Iterator[str]:
         for name, each in rows.items():
             column = where + sheet["columns"][name]["title"]
             yield sentence(column, each, digits=4, margin=sheet.get("margin"))
+
+
+def compared_with(sheet: Sheet, base: Row) -> dict[str, list[Compared]]:
+    """Return the differences to a baseline, by the title of their column.
+
+    The mean of the tasks is left out if only one task counts for it.
+    """
+    columns = {
+        name: [each for row in sheet["rows"] if (each := compared(sheet, row, base, name))]
+        for name in sheet["columns"]
+    }
+    of_tasks = [rows for name, rows in columns.items() if name != MEAN]
+    if columns.get(MEAN) in of_tasks:
+        del columns[MEAN]
+    return {sheet["columns"][name]["title"]: rows for name, rows in columns.items() if rows}
 
 
 def compared(sheet: Sheet, row: Row, base: Row, column: str) -> Compared | None:

@@ -234,7 +234,7 @@ def test_the_hubs_grid_takes_all_rows():
 
 @pytest.mark.parametrize("folder", ["maxpoolbert", "hire"])
 def test_a_page_names_every_grid_and_layout(folder):
-    page = (ROOT / "docs" / f"{folder}.md").read_text()
+    page = (ROOT / "docs" / "measured" / f"{folder}.md").read_text()
     names = {path.name for path in GRIDS if path.parent.name == folder}
     names |= {f"{name.split('/')[1]}.yaml" for name, _ in TABLES if name.startswith(folder)}
     assert not [name for name in names if f"`{name}`" not in page]
@@ -247,11 +247,11 @@ def test_what_is_measured_on_minilm_has_a_table_on_a_page():
     chosen = {name for name in measured if name.endswith("_rate")}  # has another kind of table
     assert measured - chosen == {name for grids in of_minilm.values() for name in grids}
     for folder, name in (path.split("/") for path in chosen):
-        page = (ROOT / "docs" / f"{folder}.md").read_text()
+        page = (ROOT / "docs" / "measured" / f"{folder}.md").read_text()
         assert f"<!-- measured: sheet grids/{name}_cola -->" in page
     for layout in of_minilm:
         folder, name = layout.split("/")
-        page = (ROOT / "docs" / f"{folder}.md").read_text()
+        page = (ROOT / "docs" / "measured" / f"{folder}.md").read_text()
         assert f"<!-- measured: sheet papers/{name} -->" in page
         table = load_layout(CONFIGS / f"{layout}.yaml")
         printed = any(row.printed for row in table.rows.values())

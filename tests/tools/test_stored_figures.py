@@ -27,5 +27,5 @@ def test_a_stored_image_is_up_to_date(name):
 
 
 def test_every_image_is_on_a_page():
-    pages = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
+    pages = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("**/*.md"))
     assert all(f"images/{name}.png" in pages for name in FIGURES)

@@ -1,4 +1,4 @@
-"""Renew the measured tables of docs/*.md from the files in docs/results/.
+"""Renew the measured tables of docs/*.md and docs/measured/*.md from the files in docs/results/.
 
     python -m tools.measured_docs             # renew the pages
     python -m tools.measured_docs RUN_DIR ... # first store the results of these directories

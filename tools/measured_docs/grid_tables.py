@@ -13,6 +13,15 @@ from multitask.reporting.table_formats import Table, markdown, message, number
 from multitask.reporting.verdicts import Compared, sentence, verdicts
 from tools.measured_docs.store import RESULTS, ROOT, StoredSheet, source_line
 
+# notes below every table, which docs/measured/README.md has once
+READ_ONCE = (
+    "Differences to ",
+    "p is two-sided, ",
+    "Few seeds are ",
+    "Training times are ",
+    "Updates and trained rows are ",
+)
+
 
 def load_sheet(name: str) -> StoredSheet | None:
     """Load ``grids/NAME`` or ``papers/NAME``; return None if it was not measured yet."""
@@ -76,7 +85,7 @@ def _with_source(parts: Sequence[str], stored: StoredSheet) -> str:
     """Add the notes and the source; a separate block has the verdicts (``says``)."""
     stored["verdicts"] = []
     notes = sheet_tables.remarks(stored) if stored.get("paper") else stored["notes"]
-    listed = "\n".join(f"- {message(note)}" for note in notes)
+    listed = "\n".join(f"- {message(note)}" for note in notes if not note.startswith(READ_ONCE))
     return "\n\n".join(filter(None, [*parts, listed, source_line(stored["source"])])) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Fill the measured blocks of the pages in docs/.
+"""Fill the measured blocks of the pages in docs/ and docs/measured/.
 
 A page asks for a table with a line ``<!-- measured: KIND NAME -->``. The table follows, then
 ``<!-- end -->``. ``KINDS`` maps each kind to the function that writes its table.
@@ -11,15 +11,17 @@ from pathlib import Path
 from tools import benchmark_goals
 from tools.measured_docs import (
     diagrams,
+    findings,
     grid_tables,
     run_tables,
     text_excerpts,
 )
 from tools.measured_docs.store import DOCS
 
-BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- measured: (\w+) ?([^\n]*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 KINDS: dict[str, Callable[[str], str | None]] = {
+    "findings": findings.findings,
     "runs": run_tables.runs,
     "conflict": run_tables.conflict,
     "epochs": run_tables.epochs,
@@ -40,7 +42,8 @@ KINDS: dict[str, Callable[[str], str | None]] = {
 
 def measured_pages() -> list[Path]:
     """List the pages with measured blocks."""
-    return [page for page in sorted(DOCS.glob("*.md")) if BLOCK.search(page.read_text())]
+    pages = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "measured").glob("*.md"))]
+    return [page for page in pages if BLOCK.search(page.read_text())]
 
 
 def renew(text: str) -> str:

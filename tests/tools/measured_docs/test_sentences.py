@@ -10,7 +10,6 @@ import pytest
 from multitask.reporting import verdicts
 from multitask.reporting.sheet import MEAN
 from multitask.reporting.verdicts import Compared, sentence, verdict
-from tests.conftest import ROOT
 from tools.measured_docs import grid_tables
 from tools.measured_docs.grid_tables import load_sheet, says
 from tools.measured_docs.pages import BLOCK, measured_pages
@@ -191,7 +190,7 @@ OF_SCORES = (
 )
 GOAL = re.compile(rf"\b(?:{OF_GOALS})\b", re.IGNORECASE)
 VERDICT = re.compile(rf"\b(?:{OF_GOALS}|{OF_SCORES})\b", re.IGNORECASE)
-COMPARED = {"sheet", "summary", "paired", "lines", "excerpt"}
+COMPARED = {"findings", "sheet", "summary", "paired", "lines", "excerpt"}
 COMPARED |= {"runs", "conflict", "epochs", "importance", "layers"}
 TIMED = {"benchmark", "goals"}
 
@@ -268,13 +267,15 @@ reached
     assert verdicts_in_prose(text) == [f"# A: {word}" for word in words]
 
 
-@pytest.mark.parametrize("page", measured_pages(), ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", measured_pages(), ids=lambda page: f"{page.parent.name}/{page.name}"
+)
 def test_only_generated_sentences_have_verdicts(page: Path):
     assert verdicts_in_prose(page.read_text()) == []
 
 
 def test_every_page_with_a_grid_or_a_papers_table_has_its_sentences():
-    asked = "\n".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    asked = "\n".join(page.read_text() for page in measured_pages())
     for folder in (RESULTS / "grids", RESULTS / "papers"):
         for file in folder.glob("*.json"):
             name = f"{folder.name}/{file.stem}"
