@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
-.PHONY: setup dev demo test lint types imports pytest test-slow test-engines faults bench format
+.PHONY: setup dev demo test lint types imports pytest test-slow test-engines faults docs bench format
 
 setup: $(STAMP)  ## what a run needs, and the command `multitask`
 
@@ -18,7 +18,7 @@ $(STAMP): requirements.txt requirements-weights.txt
 
 dev: $(DEV)  ## in addition, all extras and what the tests need
 
-$(DEV): $(STAMP) requirements-dev.txt $(wildcard extras/*.txt)
+$(DEV): $(STAMP) requirements-dev.txt requirements-docs.txt $(wildcard extras/*.txt)
 	$(BIN)/python -m pip install -r requirements-dev.txt
 	touch $@
 
@@ -52,6 +52,10 @@ test-engines: dev  ## install Ray, Optuna, trackers and SLURM, and test what nee
 
 faults: dev  ## inject faults: kills, flipped bits, fuzzed input, small limits; print how many
 	KILL_EVERY=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow" tests/faults
+
+docs: setup  ## build the site of docs/ in build/site; a broken link, anchor or image is an error
+	$(BIN)/python -m pip install -r requirements-docs.txt
+	$(BIN)/python -m mkdocs build --strict
 
 # Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
 BENCHMARKS := training_step trainers methods profile_step encode search encoder attention poolers smart_step contrastive_memory processes rows bitlinear
