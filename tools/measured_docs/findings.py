@@ -37,28 +37,29 @@ def findings(names: str) -> str | None:
         sheet = load_sheet(name)
         if sheet is None:
             return None
-        bases = {r["baseline"]: base for r in sheet["rows"] if (base := baseline_of(sheet, r))}
-        if chosen:
-            sheet["rows"] = [row for row in sheet["rows"] if row["name"] in chosen.split(",")]
+        named = chosen.split(",") if chosen else [row["name"] for row in sheet["rows"]]
+        rows = [row for row in sheet["rows"] if row["name"] in named]
+        bases = {row["baseline"]: base for row in rows if (base := baseline_of(sheet, row))}
         one, *others = (title_of(sheet, base["name"]) for base in bases.values())
         against = "each row's baseline" if others else one
-        found = (_deviations if sheet["statistic"] == "sd" else _differences)(sheet, bases)
-        said = markdown(f"{_seeds(sheet)}, compared with {against}: {found}.")
+        of_deviations = sheet["statistic"] == "sd"
+        found = (_deviations if of_deviations else _differences)(sheet, rows, bases)
+        said = markdown(f"{_seeds(rows)}, compared with {against}: {found}.")
         lines.append(f"- {words}, {said}")
     return "\n".join(lines) + "\n"
 
 
-def _seeds(sheet: StoredSheet) -> str:
+def _seeds(rows: Sequence[Row]) -> str:
     """Say how many seeds the rows have, such as ``3 or 5 seeds``."""
-    counts = {len(c["values"]) for row in sheet["rows"] for c in row["cells"].values() if c} - {0}
+    counts = {len(c["values"]) for row in rows for c in row["cells"].values() if c} - {0}
     return f"{' or '.join(map(str, sorted(counts)))} {'seed' if counts == {1} else 'seeds'}"
 
 
-def _deviations(sheet: StoredSheet, bases: dict[str | None, Row]) -> str:
+def _deviations(sheet: StoredSheet, rows: Sequence[Row], bases: dict[str | None, Row]) -> str:
     """Count the standard deviations whose ratio to the baseline's has an interval without 1."""
     ratios = [
         ratio
-        for row in sheet["rows"]
+        for row in rows
         if row["baseline"] in bases
         for name, cell in row["cells"].items()
         if cell and (base := bases[row["baseline"]]["cells"].get(name))
@@ -68,13 +69,15 @@ def _deviations(sheet: StoredSheet, bases: dict[str | None, Row]) -> str:
     return f"another standard deviation: {clear}, {CANNOT_TELL}: {len(ratios) - clear}"
 
 
-def _differences(sheet: StoredSheet, bases: dict[str | None, Row]) -> str:
+def _differences(sheet: StoredSheet, rows: Sequence[Row], bases: dict[str | None, Row]) -> str:
     """Say how the rows differ from their baselines, such as ``higher: a +0.2 [+0.1, +0.3]``."""
+    titles = {title_of(sheet, row["name"]) for row in rows}
     every = [
         (f"{row.row} on {column}" if len(sheet["columns"]) > 1 else row.row, row)
         for base in bases.values()
-        for column, rows in compared_with(sheet, base).items()
-        for row in rows
+        for column, all_rows in compared_with(sheet, base).items()
+        for row in all_rows
+        if row.row in titles
     ]
     alike = [(place, row) for place, row in every if not row.trained]
     by_word: dict[str, list[tuple[str, Compared]]] = {}

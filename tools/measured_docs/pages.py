@@ -22,6 +22,7 @@ BLOCK = re.compile(r"(<!-- measured: (\w+) ?([^\n]*) -->\n).*?(<!-- end -->\n)",
 
 KINDS: dict[str, Callable[[str], str | None]] = {
     "findings": findings.findings,
+    "presets": run_tables.presets,
     "runs": run_tables.runs,
     "conflict": run_tables.conflict,
     "epochs": run_tables.epochs,

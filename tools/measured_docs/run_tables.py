@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,15 @@ COLUMNS = {
     ("sts", "pearson"): "STS Pearson",
     ("sts", "spearman"): "STS Spearman",
 }
+# words of a command that change no score, or another one in each run
+SAME_SCORES = (
+    "data_dir=",
+    "seed=",
+    "output_dir=",
+    "encoder.kernels=",
+    "training.conflict_steps=",
+    "--",
+)
 BASELINES_OF = ("siamese", "cross")  # runs whose baselines stand for those of the full protocol
 
 
@@ -70,6 +80,23 @@ def runs(folder: str) -> str:
     missing = [] if folder else [name for name in planned_runs() if name not in reports]
     rest = f"\nNot measured yet: {', '.join(missing)}.\n" if missing else ""
     return f"{scores}\n\n{markdown_table(titles, sources)}\n{rest}"
+
+
+def presets(_: str) -> str:
+    """Write the dev scores of the runs of all tasks with several seeds, the highest mean first.
+
+    The setting is the config and what the command changed in it, without what changes no score.
+    """
+    reports = load_reports()
+    rows = []
+    for name, of_run in reports.items():
+        cells = _scores(name, of_run)[2:]
+        if len(of_run) > 1 and "-" not in cells:
+            words = shlex.split(run_command(of_run[0]))[2:]
+            kept = [word for word in words if not word.startswith(SAME_SCORES)]
+            rows.append([f"`{shlex.join(kept)}`", str(len(of_run)), *cells])
+    rows.sort(key=lambda row: row[-1], reverse=True)
+    return markdown_table(("setting", "seeds", *COLUMNS.values(), "mean"), rows) + "\n"
 
 
 def _scores(name: str, reports: list[RunReport], baseline: str | None = None) -> list[str]:

@@ -191,7 +191,7 @@ OF_SCORES = (
 GOAL = re.compile(rf"\b(?:{OF_GOALS})\b", re.IGNORECASE)
 VERDICT = re.compile(rf"\b(?:{OF_GOALS}|{OF_SCORES})\b", re.IGNORECASE)
 COMPARED = {"findings", "sheet", "summary", "paired", "lines", "excerpt"}
-COMPARED |= {"runs", "conflict", "epochs", "importance", "layers"}
+COMPARED |= {"presets", "runs", "conflict", "epochs", "importance", "layers"}
 TIMED = {"benchmark", "goals"}
 
 
