@@ -14,24 +14,11 @@ from multitask.config.yaml_merge import Source
 from multitask.data.by_type import reading_of
 from multitask.data.classes import label_readers
 from multitask.data.load_rows import split_rows
+from multitask.data.readers import course_files
 from multitask.data.readers.columns import read_columns
-from multitask.data.readers.course_files import (
-    CourseFile,
-    can_hold,
-    placed,
-    predictions_of,
-    read_course_file,
-)
 from multitask.data.readers.submissions import read_submitted, submissions
 from multitask.reporting import file_scores
-from multitask.reporting.ranking import (
-    EXPLANATIONS,
-    Ranking,
-    Submission,
-    rank,
-    ranking_table,
-    write_ranking,
-)
+from multitask.reporting import ranking as rankings
 from multitask.reporting.read_runs import ScoredRows, load_split
 from multitask.reporting.table_formats import Printed, text_page
 from multitask.store.files import write_json
@@ -72,7 +59,7 @@ class Groups(Printed):
         files: the files that were written.
     """
 
-    ranking: Ranking
+    ranking: rankings.Ranking
     files: list[Path]
 
 
@@ -113,8 +100,8 @@ class Gold:
         Raises UserError, with file and row, for damage.
         """
         kind, rows = self.reader.task_type, self.rows
-        file = read_course_file(raw, source)
-        predictions = predictions_of(file, rows, self.reader, self.others)
+        file = course_files.read_course_file(raw, source)
+        predictions = course_files.predictions_of(file, rows, self.reader, self.others)
         shape = kind.trivial(rows, rows, self.reader)[1].shape  # metrics ask for the classes
         return ScoredRows(
             Path(source),
@@ -138,7 +125,8 @@ class Gold:
             what = f"{saved.task_type.predicts}, not {kind.predicts}"
             raise UserError(f"{source}: the run's {self.task} predicts {what}")
         lines = [*range(1, len(saved.rows) + 1)]
-        at = placed(CourseFile(source, saved.rows.ids, [], lines), self.rows, self.others)
+        saved_file = course_files.CourseFile(source, saved.rows.ids, [], lines)
+        at = course_files.placed(saved_file, self.rows, self.others)
         labels = saved.rows.labels
         if labels is not None and not np.array_equal(labels[at], self.rows.gold):
             raise UserError(f"{source}: the run was scored with other labels than the config's")
@@ -162,7 +150,7 @@ def load_gold(config: Config, task: str, split: str) -> Gold:
     entry = config.tasks[task]
     reader = label_readers(config, [task])[task]
     kind = reader.task_type
-    if not can_hold(kind):
+    if not course_files.can_hold(kind):
         message = f"a file cannot hold what it predicts: {kind.predicts}"
         raise config.error(("tasks", task), message)
     rows = split_rows(config, task, split, {task: reader})
@@ -335,13 +323,13 @@ def score_submissions(
                 scored[task] = gold[task].scored(*read_submitted(path, name))
             except (UserError, OSError) as error:
                 errors.append(one_line(str(error)))
-        groups.append(Submission(one_line(path.name), scored, [*dict.fromkeys(errors)]))
+        groups.append(rankings.Submission(one_line(path.name), scored, [*dict.fromkeys(errors)]))
     metrics = {task: rows.metric for task, rows in gold.items()}
     trivial = {
         task: compute(rows.reader.task_type, rows.guess, [rows.metric])[rows.metric]
         for task, rows in gold.items()
         if rows.guess is not None
     }
-    ranking = rank(split, metrics, trivial, groups)
-    page = text_page([("", ranking_table(ranking))], EXPLANATIONS)
-    return Groups(page, ranking, [] if place is None else write_ranking(place, ranking))
+    ranking = rankings.rank(split, metrics, trivial, groups)
+    page = text_page([("", rankings.ranking_table(ranking))], rankings.EXPLANATIONS)
+    return Groups(page, ranking, [] if place is None else rankings.write_ranking(place, ranking))

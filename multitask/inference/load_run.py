@@ -28,17 +28,11 @@ from multitask.data.splits import masked_split, tokenized
 from multitask.data.texts import as_list, rows_of_texts
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
 from multitask.inference.scoring import Scorer, Scores, task_maskings
+from multitask.models import pretrained
 from multitask.models.build import assemble
 from multitask.models.encoders import Encoder
 from multitask.models.head_checks import check_head, check_lengths
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.models.pretrained import (
-    check_vocabulary,
-    empty_head_weights,
-    saved_encoder,
-    saved_tokenizer,
-    use_kernels,
-)
 from multitask.models.weights import build_fitting, intact_weights, read_checked
 from multitask.store.files import file_digest
 from multitask.store.run_directory import RunDirectory, check_not_replaced, load_run_config
@@ -101,16 +95,18 @@ class TrainedRun:
         autocast = autocast_dtype(config.training.precision, self.device)
 
         def build() -> MultiTaskModel:
-            encoder = saved_encoder(self.files.encoder, config)
-            weights = empty_head_weights(encoder)
+            encoder = pretrained.saved_encoder(self.files.encoder, config)
+            weights = pretrained.empty_head_weights(encoder)
             return assemble(config, encoder, context, weights=weights, autocast=autocast)
 
         self._weights = {n: intact_weights(self.files, n) for n in set(self.steps.values())}
         self.model = build_fitting(build, self._weights.values())
-        self.tokenizer = saved_tokenizer(self.files.encoder)
+        self.tokenizer = pretrained.saved_tokenizer(self.files.encoder)
         check_lengths(config, self.model.encoder)
-        check_vocabulary(self.model.encoder, self.tokenizer, str(self.files.encoder))
-        use_kernels(config, self.model.encoder, self.device, partial(print, file=sys.stderr))
+        pretrained.check_vocabulary(self.model.encoder, self.tokenizer, str(self.files.encoder))
+        pretrained.use_kernels(
+            config, self.model.encoder, self.device, partial(print, file=sys.stderr)
+        )
         self.model.to(self.device).eval()
         batch_size = config.training.eval_batch_size
         self.scorer = Scorer(self.model, self.tokenizer, batch_size, self.device)

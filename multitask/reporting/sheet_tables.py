@@ -4,26 +4,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from multitask.reporting import sheet as sheets
 from multitask.reporting import table_formats
 from multitask.reporting.grid_axes import FEWEST_POINTS
 from multitask.reporting.notes import setting_notes
 from multitask.reporting.page import tables_page
-from multitask.reporting.sheet import (
-    TRIVIAL,
-    Cell,
-    Difference,
-    Sheet,
-    baseline_of,
-    best_of,
-    compared_title,
-    facts,
-    has_one_baseline,
-    line,
-    rows_only,
-    several_seeds,
-    tasks,
-    titles,
-)
+from multitask.reporting.sheet import Cell, Difference, Sheet
 from multitask.reporting.statistics import sd_ratio
 from multitask.reporting.table_formats import Table, number, p_value, signed
 from multitask.reporting.verdicts import axis_values, differ, significant
@@ -74,7 +60,7 @@ def metric_tables(sheet: Sheet) -> list[tuple[str, Table]]:
     """Build a table per task: a row per group and the trivial guess, a column per metric on dev."""
     tables = []
     for task, by_metric in sheet.get("metrics", {}).items():
-        names = [*(row["name"] for row in sheet["rows"]), TRIVIAL]
+        names = [*(row["name"] for row in sheet["rows"]), sheets.TRIVIAL]
         names = [n for n in names if any(n in cells for cells in by_metric.values())]
         rows = [
             [name, *(score_cell(cells.get(name)) for cells in by_metric.values())] for name in names
@@ -93,7 +79,7 @@ def csv_text(sheet: Sheet) -> str:
             cell: Any = row["cells"].get(name)
             if cell is not None:
                 head = [row["name"], column["title"], column.get("task"), column.get("metric")]
-                difference, training = cell.get("difference") or {}, {**facts(row, name)}
+                difference, training = cell.get("difference") or {}, {**sheets.facts(row, name)}
                 values = [*map(cell.get, SCORES), *map(difference.get, DIFFERENCES)]
                 values += map(training.get, (*AMOUNTS, *SECONDS))
                 lines.append([*head, len(cell["values"]), *values])
@@ -133,7 +119,7 @@ def score_table(sheet: Sheet) -> Table:
     # of deviations three significant digits: MaxPoolBERT's Table 3 has 6.34 and .0746
     pattern = ".3g" if statistic == "sd" else ".2f" if sheet["paper"] else ".3f"
     for row in sheet["rows"]:
-        cells = line(sheet, row["cells"])
+        cells = sheets.line(sheet, row["cells"])
         printed = [number(cell.get("printed") if cell else None, pattern) for cell in cells]
         if set(printed) != {"-"}:
             lines.append([row["title"], "paper", *printed])
@@ -144,7 +130,7 @@ def score_table(sheet: Sheet) -> Table:
             ours.append(cells)
     head = ("", "") if sheet["paper"] else ("group", "seeds")
     marked = frozenset[tuple[int, int]]() if sheet["paper"] else best_cells(ours, 2)
-    return Table((*head, *titles(sheet)), lines, marked)
+    return Table((*head, *sheets.titles(sheet)), lines, marked)
 
 
 def score_cell(cell: Any, pattern: str = ".3f", statistic: str = "mean") -> str:
@@ -164,8 +150,8 @@ def best_cells(rows: Sequence[Sequence[Any]], first: int) -> frozenset[tuple[int
     marked = set()
     for place, column in enumerate(zip(*rows, strict=True), first):
         means = [cell["mean"] if cell else None for cell in column]
-        best = best_of([mean for mean in means if mean is not None])
-        if best is not None and several_seeds(column):
+        best = sheets.best_of([mean for mean in means if mean is not None])
+        if best is not None and sheets.several_seeds(column):
             marked |= {(row, place) for row, mean in enumerate(means) if mean == best}
     return frozenset(marked)
 
@@ -173,12 +159,12 @@ def best_cells(rows: Sequence[Sequence[Any]], first: int) -> frozenset[tuple[int
 def holdout_table(sheet: Sheet) -> Table | None:
     """Build the table of scores on the holdout, the best marked; None for fewer than two rows."""
     scores = {
-        row["title"]: line(sheet, holdout)
+        row["title"]: sheets.line(sheet, holdout)
         for row in sheet["rows"]
         if (holdout := row.get("holdout"))
     }
     rows = [[title, *map(score_cell, cells)] for title, cells in scores.items()]
-    header = ("group", *titles(sheet))
+    header = ("group", *sheets.titles(sheet))
     return Table(header, rows, best_cells([*scores.values()], 1)) if len(rows) > 1 else None
 
 
@@ -187,13 +173,13 @@ def difference_title(sheet: Sheet) -> str:
         title = f"Standard deviation, ratio to {_baseline(sheet)}"
         return f"{title}: ours [95 % F interval over seeds, without correction]"
     found = _every_difference(sheet)
-    p = "" if found and all(map(rows_only, found)) else ", Holm's p"
+    p = "" if found and all(map(sheets.rows_only, found)) else ", Holm's p"
     unit = ", in points" if sheet["paper"] else ""
     return f"Difference to {_baseline(sheet)}{unit}, its 95 % interval{p}"
 
 
 def _baseline(sheet: Sheet) -> str:
-    if not has_one_baseline(sheet):
+    if not sheets.has_one_baseline(sheet):
         return "each row's baseline"
     return next(row["title"] for row in sheet["rows"] if row["name"] == sheet["baseline"])
 
@@ -216,13 +202,13 @@ def difference_table(sheet: Sheet) -> Table | None:
     rows: list[list[str]] = []
     marked: set[tuple[int, int]] = set()
     for row in sheet["rows"]:
-        base = baseline_of(sheet, row)
+        base = sheets.baseline_of(sheet, row)
         if base is None:
             continue
         cells = ((row["cells"].get(name), base["cells"].get(name)) for name in columns)
         pairs = [compared(cell, other, digits) for cell, other in cells]
         printed, ours, marks = zip(*pairs, strict=True)
-        title = compared_title(sheet, row)
+        title = sheets.compared_title(sheet, row)
         if set(printed) != {"-"}:
             rows.append([title, "paper", *printed])
         if set(ours) != {"-"}:
@@ -261,7 +247,7 @@ def axes_table(sheet: Sheet, *, held_out: bool = False) -> Table | None:
         marked |= {(len(rows), 2 + i) for i, each in enumerate(cells) if significant(each)}
         shown = (difference_cell(each, 4) if each else "-" for each in cells)
         rows.append([title, points, *shown])
-    header = ("value", "points", *titles(sheet))
+    header = ("value", "points", *sheets.titles(sheet))
     return Table(header, rows, frozenset(marked)) if rows else None
 
 
@@ -271,7 +257,7 @@ def difference_cell(difference: Difference, digits: int = 3) -> str:
     Without a p, as one side has one seed, it ends with ``rows only``.
     """
     value, low, high = difference["value"], difference["low"], difference["high"]
-    p = "rows only" if rows_only(difference) else p_value(difference["p_holm"])
+    p = "rows only" if sheets.rows_only(difference) else p_value(difference["p_holm"])
     return f"{table_formats.difference(value, low, high, digits)} {p}"
 
 
@@ -282,11 +268,11 @@ def training_tables(sheet: Sheet) -> dict[str, Table]:
     In a paper's table each task has its own: there is a table per fact, with a column per task.
     """
     rows, places, paper = sheet["rows"], _places(sheet), sheet["paper"]
-    bases = [baseline_of(sheet, row) for row in rows]
+    bases = [sheets.baseline_of(sheet, row) for row in rows]
     columns: dict[str, list[list[str]]] = {}  # by fact: a line of cells per row
     for key, title in (AMOUNTS | SECONDS).items():
         ours, theirs = (
-            [[facts(row, name).get(key) if row else None for name in places] for row in each]
+            [[sheets.facts(row, name).get(key) if row else None for name in places] for row in each]
             for each in (rows, bases)
         )
         if key in SECONDS and _timed(sheet, key):
@@ -297,7 +283,7 @@ def training_tables(sheet: Sheet) -> dict[str, Table]:
             differ([*filter(None, counts)]) for counts in zip(*ours, strict=True)
         ):
             columns[title] = [[number(count, ",") for count in of_row] for of_row in ours]
-    titles = [compared_title(sheet, row) for row in rows]
+    titles = [sheets.compared_title(sheet, row) for row in rows]
     if not paper:
         cells = [[title, *(of[i][0] for of in columns.values())] for i, title in enumerate(titles)]
         return {TRAINING_TITLE: Table(("group", *columns), cells)} if columns else {}
@@ -325,7 +311,9 @@ def _places(sheet: Sheet) -> dict[str, str]:
 
 def _timed(sheet: Sheet, key: str) -> bool:
     """Return True if there are times to show: in a comparison, of several rows."""
-    timed = [any(facts(row, name).get(key) for name in _places(sheet)) for row in sheet["rows"]]
+    timed = [
+        any(sheets.facts(row, name).get(key) for name in _places(sheet)) for row in sheet["rows"]
+    ]
     return sum(timed) > (0 if sheet["paper"] else 1)
 
 
@@ -338,15 +326,15 @@ def gain_table(sheet: Sheet) -> Table | None:
     """Build the table of relative gains in percent; None without single-task rows."""
     rows = []
     for name, gain in sheet.get("transfer", {}).get("gains", {}).items():
-        values = [*map(gain["tasks"].get, tasks(sheet)), gain["delta_m"]]
+        values = [*map(gain["tasks"].get, sheets.tasks(sheet)), gain["delta_m"]]
         rows.append([name, *(signed(value, digits=1) for value in values)])
-    return Table(("group", *tasks(sheet), "Δm"), rows) if rows else None
+    return Table(("group", *sheets.tasks(sheet), "Δm"), rows) if rows else None
 
 
 def matrix_table(sheet: Sheet) -> Table | None:
     """Build the table of how adding one task changes another's score; None without pairs."""
     matrix = sheet.get("transfer", {}).get("matrix", {})
-    shown = [task for task in tasks(sheet) if task in matrix]
+    shown = [task for task in sheets.tasks(sheet) if task in matrix]
     rows = [
         [added, *(signed(matrix[added].get(task, {}).get("change")) for task in shown)]
         for added in shown
@@ -378,10 +366,10 @@ def explanations(sheet: Sheet) -> list[str]:
             f"seeds, {sheet['resamples']:,} resamples, 95 % percentile interval. Significant ones "
             "are marked."
         )
-    if any(map(rows_only, found)):
+    if any(map(sheets.rows_only, found)):
         lines.append("Rows only: an interval of the dev rows alone, as a side has one seed; no p.")
-    if not all(map(rows_only, found)):
-        each = "" if has_one_baseline(sheet) else " with one baseline"
+    if not all(map(sheets.rows_only, found)):
+        each = "" if sheets.has_one_baseline(sheet) else " with one baseline"
         lines += [
             f"p is two-sided, after Holm's correction over the column's comparisons{each}; groups "
             "with the same predictions are one.",

@@ -11,17 +11,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from multitask.reporting import sheet as sheets
 from multitask.reporting import table_formats
 from multitask.reporting.grid_axes import axis_labels
-from multitask.reporting.sheet import (
-    MEAN,
-    Difference,
-    Row,
-    Sheet,
-    baseline_of,
-    facts,
-    title_of,
-)
+from multitask.reporting.sheet import Difference, Row, Sheet
 from multitask.reporting.table_formats import signed
 
 # two rows with more than this ratio of a count are not trained alike
@@ -112,7 +105,9 @@ def verdicts(sheet: Sheet) -> list[str]:
     """
     if sheet["statistic"] == "sd":
         return []
-    bases = {row["baseline"]: base for row in sheet["rows"] if (base := baseline_of(sheet, row))}
+    bases = {
+        row["baseline"]: base for row in sheet["rows"] if (base := sheets.baseline_of(sheet, row))
+    }
     digits, lines = 2 if sheet["paper"] else 3, []
     against: list[Compared] = []
     for base in bases.values():
@@ -122,7 +117,7 @@ def verdicts(sheet: Sheet) -> list[str]:
             continue
         tested = any(row.difference["p_holm"] is not None for row in every)
         end = f"; significant: Holm's p is below {SIGNIFICANT:g}." if tested else "."
-        lines.append(f"Compared with {title_of(sheet, base['name'])}{end}")
+        lines.append(f"Compared with {sheets.title_of(sheet, base['name'])}{end}")
         for column, rows in by_title.items():
             lines.append(sentence(column, rows, digits=digits, margin=sheet.get("margin")))
         against += [row for row in every if row.printed is not None]
@@ -177,9 +172,9 @@ def compared_with(sheet: Sheet, base: Row) -> dict[str, list[Compared]]:
         name: [each for row in sheet["rows"] if (each := compared(sheet, row, base, name))]
         for name in sheet["columns"]
     }
-    of_tasks = [rows for name, rows in columns.items() if name != MEAN]
-    if columns.get(MEAN) in of_tasks:
-        del columns[MEAN]
+    of_tasks = [rows for name, rows in columns.items() if name != sheets.MEAN]
+    if columns.get(sheets.MEAN) in of_tasks:
+        del columns[sheets.MEAN]
     return {sheet["columns"][name]["title"]: rows for name, rows in columns.items() if rows}
 
 
@@ -198,11 +193,11 @@ def compared(sheet: Sheet, row: Row, base: Row, column: str) -> Compared | None:
     # 55.32 - 53.59 is 1.73 in decimals, and 1.7300000000000004 in floats
     apart = None if printed is None or against is None else round(printed - against, 6)
     task = sheet["columns"][column].get("task")  # the mean has none: every task counts
-    ours, theirs = facts(row, column), facts(base, column)
+    ours, theirs = sheets.facts(row, column), sheets.facts(base, column)
     sides = ({*ours.get("untrained", [])}, {*theirs.get("untrained", [])})
     differing = sides[0] ^ sides[1]
     trained = unlike(ours, theirs, untrained=task in differing or (not task and bool(differing)))
-    return Compared(title_of(sheet, row["name"]), difference, apart, trained)
+    return Compared(sheets.title_of(sheet, row["name"]), difference, apart, trained)
 
 
 def unlike(own: Mapping[str, Any], base: Mapping[str, Any], *, untrained: bool = False) -> str:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from multitask.reporting import sheet as sheets
 from multitask.reporting import sheet_tables
 from multitask.reporting.figures.dots import (
     MAX_CURVES,
@@ -25,18 +26,7 @@ from multitask.reporting.page import (
     tables_page,
 )
 from multitask.reporting.read_runs import shown
-from multitask.reporting.sheet import (
-    CURVES,
-    GAPS,
-    MEAN,
-    Axis,
-    Cell,
-    Row,
-    Sheet,
-    rows_only,
-    tasks,
-    titles,
-)
+from multitask.reporting.sheet import Axis, Cell, Row, Sheet
 from multitask.reporting.table_formats import Table, latex_float
 from multitask.reporting.verdicts import significant
 from multitask.store.files import remove_scraps, write_text
@@ -119,12 +109,12 @@ def comparison_page(directory: Path, sheet: Sheet) -> Page:
         Section("Runs", parts=[Section("Their directories", [runs], folded=True)]),
     ]
     text = "The best mean of each column."
-    if _column(sheet, MEAN, held_out=True):
+    if _column(sheet, sheets.MEAN, held_out=True):
         text = "Dev scores of the group that is best on the held-out rows."
     return Page(
         folder=directory,
         title=f"Comparison: {directory.resolve().name}",
-        summary=f'Runs of {", ".join(tasks(sheet))}; baseline: "{sheet["baseline"]}".',
+        summary=f'Runs of {", ".join(sheets.tasks(sheet))}; baseline: "{sheet["baseline"]}".',
         sections=sections,
         tiles=_tiles(sheet),
         legend=f"{text} {LEGEND}",
@@ -146,9 +136,9 @@ def _tiles(sheet: Sheet) -> list[Tile]:
 
     The held-out rows say which row is best, if there are any.
     """
-    several = len(tasks(sheet)) > 1
+    several = len(sheets.tasks(sheet)) > 1
     tiles = []
-    for name in ([MEAN] if several else []) + tasks(sheet):
+    for name in ([sheets.MEAN] if several else []) + sheets.tasks(sheet):
         cells, baseline = _column(sheet, name), sheet["baseline"]
         if not cells:
             continue
@@ -163,11 +153,11 @@ def _tiles(sheet: Sheet) -> list[Tile]:
         elif baseline in cells:
             references["baseline"] = cells[baseline]["mean"]
             difference = cell["difference"]
-            if difference and rows_only(difference):
+            if difference and sheets.rows_only(difference):
                 flags.append(sheet_tables.ONE_SEED)
             elif not (significant(difference) and difference and difference["value"] > 0):
                 flags.append("not clearly better than the baseline")
-        title = "mean of the tasks" if name == MEAN else sheet["columns"][name]["title"]
+        title = "mean of the tasks" if name == sheets.MEAN else sheet["columns"][name]["title"]
         tiles.append(Tile(title, who, cell["mean"], cell["low"], cell["high"], references, flags))
     return tiles
 
@@ -230,7 +220,7 @@ def marginal_table(sheet: Sheet, axis: Axis) -> Table:
         counts = sorted({entry["cells"] for entry in scores if entry})
         cells = " to ".join(map(str, dict.fromkeys((*counts[:1], *counts[-1:]))))
         rows.append([labels[each["label"]], cells, *map(sheet_tables.score_cell, scores)])
-    header = ("value", "cells", *titles(sheet))
+    header = ("value", "cells", *sheets.titles(sheet))
     return Table(header, rows, sheet_tables.best_cells(means, 2))
 
 
@@ -247,5 +237,5 @@ def _curves(directory: Path, sheet: Sheet) -> list[Section]:
         text += f" {len(drawn)} of {total} groups: {which}."
     alt = f"Each task's metric at every evaluation, for {', '.join(drawn)}"
     gap = "Each task's loss on the split that selects minus its training loss, at every evaluation"
-    figures = [Image(directory / CURVES, alt), Image(directory / GAPS, gap)]
+    figures = [Image(directory / sheets.CURVES, alt), Image(directory / sheets.GAPS, gap)]
     return [Section("Learning curves", [Text(text), *figures])]

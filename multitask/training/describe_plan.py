@@ -9,8 +9,8 @@ from multitask.config.describe_config import ABOVE_HEADER, above_the_encoder, sc
 from multitask.data.collate import separate
 from multitask.data.inputs.base import input_of
 from multitask.inference.export.export_parts import Parts
-from multitask.inference.export.formats import export_formats
 from multitask.inference.export.hugging_face import missing_values
+from multitask.inference.export.write_export import export_formats
 from multitask.models.encoders.hf_layout import has_token_types
 from multitask.models.multitask_model import adapter_part, parameter_counts
 from multitask.reporting.table_formats import Table

@@ -8,6 +8,7 @@ from scipy.stats import ttest_rel
 
 from multitask.reporting import sheet_tables
 from multitask.reporting.layout import load_layout
+from multitask.reporting.sheet import titles
 from multitask.reporting.statistics import holm
 from multitask.reporting.table_formats import Table, markdown, message, number
 from multitask.reporting.verdicts import Compared, sentence, verdicts
@@ -136,7 +137,7 @@ def paired(name: str) -> str | None:
             row.append(sheet_tables.difference_cell(gain))
             compared.append(Compared(row[0], gain))
         said.append(f"- {markdown(sentence(stored['columns'][column]['title'], compared))}")
-    table = Table(("over seeds", *sheet_tables.titles(stored)), rows)
+    table = Table(("over seeds", *titles(stored)), rows)
     return "\n".join([table.markdown(), "", *said]) + "\n"
 
 

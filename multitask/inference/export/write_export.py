@@ -1,6 +1,7 @@
 """Write an export into a scratch directory, check it there, then rename the directory."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 
 from multitask.inference.export import hugging_face, onnx, onnx_int8
 from multitask.inference.export.export_parts import Parts, padded, saved_tokenizer
-from multitask.inference.export.formats import check_ternary
+from multitask.models.encoders import BertEncoder
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.reporting.model_card import Exported, card
 from multitask.store.files import entries, remove_scraps, replacing, write_text
@@ -28,6 +29,44 @@ PACKAGES = {  # the packages that write and read each format
     "ternary": ("torch", "safetensors"),
 }
 TEXTS = ("a quiet triumph.", "two men play chess in the park", "why is the sky blue?")
+
+
+def check_ternary(parts: Parts) -> BertEncoder:
+    """Return the encoder if its layers are ternary and the task has no adapter, else UserError."""
+    encoder = parts.model.encoder
+    if not isinstance(encoder, BertEncoder):
+        raise UserError("encoder.name: an encoder of transformers has no ternary layers")
+    if parts.adapter is not None:
+        message = "the file has only the encoder, without the task's adapter: take `onnx`"
+        raise UserError(f"tasks.{parts.base}.adapter: {message}")
+    if parts.config.encoder.bitlinear is None:
+        raise UserError("no layer is ternary: train with `encoder.bitlinear: {}`")
+    return encoder
+
+
+CHECKS = {
+    "transformers": hugging_face.check_classifier,
+    "transformers --encoder-only": lambda parts: parts.check_encoder("transformers"),
+    "sentence-transformers": hugging_face.check_poolable,
+    "peft": hugging_face.check_peft,
+    "onnx": onnx.check_graph,
+    "ternary": check_ternary,
+}
+
+
+def export_formats(parts: Parts) -> list[str]:
+    """Return the values of `export --format` that fit the task.
+
+    The export itself may still be refused, such as for a pooling that torch.onnx cannot trace.
+    """
+    fitting = []
+    for form, check in CHECKS.items():
+        with suppress(UserError):
+            check(parts)
+            fitting.append(form)
+    if "transformers" in fitting:
+        fitting.remove("transformers --encoder-only")
+    return fitting
 
 
 @dataclass
@@ -96,6 +135,12 @@ def write_export(
         "onnx": partial(_onnx, tasks, rows, with_int8=with_int8),
         "ternary": partial(_ternary, parts, rows[0]),
     }
+    # its scores are of another model if overrides changed what the tasks compute
+    names = [name for each in tasks for name in (each.task, each.base)]
+    saved, now = (
+        [config.tasks[name].model_dump(exclude={"data"}) for name in names]
+        for config in (load_saved_config(run_dir), parts.config)
+    )
     directory.parent.mkdir(parents=True, exist_ok=True)
     place = directory.resolve()  # if it is a link, keep the link
     remove_scraps(place.parent)
@@ -104,24 +149,13 @@ def write_export(
         exported = make[form](scratch, directory)
         exported = replace(
             exported,
-            config=_changed(tasks, run_dir),
+            config=parts.config.dump() if saved != now else "",
             command=command_line(),
             versions={**versions(*PACKAGES[form]), "git revision": str(git_revision())},
         )
         write_text(scratch / "README.md", card(run_dir, exported))
         check_target(directory)  # again: an export takes minutes
     return list(exported.notes)
-
-
-def _changed(tasks: Sequence[Parts], run_dir: Path) -> str:
-    """Return the config as YAML if overrides changed what the tasks compute, else ''."""
-    saved, now = load_saved_config(run_dir), tasks[0].config
-    names = [name for parts in tasks for name in (parts.task, parts.base)]
-    entries = [
-        [config.tasks[name].model_dump(exclude={"data"}) for name in names]
-        for config in (saved, now)
-    ]
-    return now.dump() if entries[0] != entries[1] else ""
 
 
 def _transformers(

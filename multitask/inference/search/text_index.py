@@ -15,18 +15,7 @@ from pydantic import TypeAdapter
 
 from multitask.data.readers.text_files import each_line
 from multitask.inference.similarity import unit
-from multitask.store.files import (
-    CHECKSUMS,
-    changed_file,
-    digest_lines,
-    entries,
-    file_digests,
-    finish_replacing,
-    read_digests,
-    remove_scraps,
-    replacing,
-    write_text,
-)
+from multitask.store import files
 from multitask.store.outputs import is_ours
 from multitask.utils.errors import NotFinite, UserError, no_file
 from multitask.utils.heartbeat import tracked
@@ -196,8 +185,8 @@ def build(
             f"{count:,}: {advice}"
         )
     directory.parent.mkdir(parents=True, exist_ok=True)
-    remove_scraps(directory.parent)
-    with replacing(directory, fresh=not overwrite) as scratch:
+    files.remove_scraps(directory.parent)
+    with files.replacing(directory, fresh=not overwrite) as scratch:
         scratch.mkdir()
         with (scratch / TEXTS).open("w", encoding="utf-8", newline="\n") as texts_file:
             for start in tracked(range(0, count, CHUNK), f"indexing, {CHUNK:,} texts at a time"):
@@ -213,7 +202,7 @@ def build(
             raise OSError(f"{directory}: the index cannot be written: {error}") from error
         facts = Facts(origin, count, blank, lists, probes)
         (scratch / FACTS).write_text(json.dumps(asdict(facts), indent=1), encoding="utf-8")
-        write_text(scratch / CHECKSUMS, digest_lines(file_digests(scratch)))
+        files.write_text(scratch / files.CHECKSUMS, files.digest_lines(files.file_digests(scratch)))
         check_output(directory, overwrite)  # again: an index may take hours
     return facts
 
@@ -222,8 +211,8 @@ def check_output(directory: Path, overwrite: bool) -> None:
     """Raise UserError if an index would overwrite other files."""
     if not directory.exists():
         return
-    names = {path.name for path in entries(directory)} if directory.is_dir() else {""}
-    others = names - {FACTS, VECTORS, TEXTS, CHECKSUMS}
+    names = {path.name for path in files.entries(directory)} if directory.is_dir() else {""}
+    others = names - {FACTS, VECTORS, TEXTS, files.CHECKSUMS}
     # a damaged index is one, too
     if others or (names and not (names >= {FACTS, VECTORS, TEXTS} or is_ours(directory / FACTS))):
         raise UserError(f"{directory} holds no index, or other files too: choose another --out")
@@ -253,14 +242,14 @@ def open_index(directory: Path) -> TextIndex:
     Raises UserError if a file is missing, damaged, a link to another directory, or of another
     version of this program.
     """
-    finish_replacing(directory)
+    files.finish_replacing(directory)
     if not (directory / FACTS).is_file():
         raise UserError(f"{directory}: no index there ({FACTS} is missing)")
-    for name in (CHECKSUMS, FACTS, VECTORS, TEXTS):
+    for name in (files.CHECKSUMS, FACTS, VECTORS, TEXTS):
         inside(directory / name, directory)
-    faiss, saved = import_faiss(), read_digests(directory / CHECKSUMS)
+    faiss, saved = import_faiss(), files.read_digests(directory / files.CHECKSUMS)
     digests = {name: saved.get(name, ()) for name in (FACTS, VECTORS, TEXTS)}
-    if changed := changed_file(directory, digests):
+    if changed := files.changed_file(directory, digests):
         raise UserError(f"{directory / changed}: not as it was written: {ANEW}")
     try:
         written = read_bounded(directory / FACTS, JSON_BYTES)

@@ -19,6 +19,7 @@ from multitask.inference.search.text_index import TextIndex, check_origin, open_
 from multitask.inference.similarity import cosines
 from multitask.reporting.figures.maps import draw_mean
 from multitask.reporting.figures.style import save_figure
+from multitask.reporting.table_formats import shortened
 from multitask.store.run_directory import RunDirectory
 from multitask.tasks.base import Answer, NoLabels, Record
 from multitask.tasks.rows import ordinal
@@ -96,7 +97,11 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
     for path in (each for top in read for each in (top, *top.glob("**/*"))):
         inside(path, run_dir)
     run = load(run_dir, ["device=cpu"])
-    tasks = [task for task in run.tasks if _is_shown(run, task)]
+    tasks = []
+    for task, entry in run.config.tasks.items():
+        scores_again = entry.only_scored and entry.share_head is not None
+        silent = isinstance(run.readers[task].task_type, NoLabels) and not entry.gives_vectors
+        tasks += [] if scores_again or silent else [task]
     if not tasks:
         raise UserError(f"{run_dir}: no task of the run says anything about a text")
     for task in tasks:
@@ -110,14 +115,6 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
     ).cut(origin.dim)
     check_origin(index_dir, index.facts, vectors, instead="serve the run it was made with")
     return Served(run, tasks, index, vectors, inputs)
-
-
-def _is_shown(run: TrainedRun, task: str) -> bool:
-    """Return False if a task only scores the head of another, or has no labels and no vectors."""
-    entry = run.config.tasks[task]
-    again = entry.only_scored and entry.share_head is not None
-    silent = isinstance(run.readers[task].task_type, NoLabels) and not entry.gives_vectors
-    return not silent and not again
 
 
 def warm(served: Served) -> None:
@@ -295,12 +292,7 @@ def neighbours(served: Served, text: str) -> list[tuple[float, int, str]]:
         model.autocast = usual
     scores, places = index.search(query, min(NEIGHBOURS, len(index.texts)))
     return [
-        (float(score), index.lines[place], shortened(index.texts[place]))
+        (float(score), index.lines[place], shortened(index.texts[place], MAX_SHOWN))
         for score, place in zip(scores[0], places[0], strict=True)
         if place >= 0
     ]
-
-
-def shortened(text: str, width: int = MAX_SHOWN) -> str:
-    """Return the text, or its beginning."""
-    return text if len(text) <= width else text[: width - 1] + "…"
