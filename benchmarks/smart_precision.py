@@ -17,7 +17,7 @@ from multitask.config import SmartConfig, load_config
 from multitask.data.collate import separate
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.reporting.table_formats import markdown_table
-from multitask.training.loss import task_losses
+from multitask.training.loss import Objective
 from multitask.training.setup import set_up
 from multitask.utils.versions import git_revision
 
@@ -44,7 +44,7 @@ def main() -> None:
                 for task in TASKS:
                     torch.manual_seed(0)
                     one = separate({task: batches[task]})
-                    outcome = task_losses(model, one, {task: smoothing})[task]
+                    outcome = Objective({}, {task: smoothing}).losses(model, one)[task]
                     assert outcome.penalty is not None
                     penalties.append(f"{outcome.penalty.item():.1e}")
             lines.append([f"{eps:g}", precision, *penalties])

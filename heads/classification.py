@@ -1,9 +1,8 @@
 """Softmax classification (CS224N mini-BERT paper, section 4.4.1)."""
 
 import math
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -37,7 +36,7 @@ class ClassificationHead(ClassScores):
         dim: int,
         num_labels: int,
         class_counts: list[int],
-        class_weights: str | list[float] | None = None,
+        class_weights: Literal["balanced"] | list[float] | None = None,
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__()
@@ -45,16 +44,10 @@ class ClassificationHead(ClassScores):
             raise ValueError(f"label_smoothing must be in [0, 1), not {label_smoothing}")
         weights: list[float] | None = None
         if class_weights == "balanced":
-            from sklearn.utils.class_weight import compute_class_weight  # slow to import
-
             if 0 in class_counts:
                 raise ValueError("balanced class_weights need a training row of every class")
-            classes = np.arange(num_labels)
-            rows = np.repeat(classes, class_counts)
-            weights = compute_class_weight("balanced", classes=classes, y=rows).tolist()
+            weights = [sum(class_counts) / (num_labels * count) for count in class_counts]
         elif class_weights is not None:
-            if not isinstance(class_weights, list):
-                raise ValueError("class_weights must be 'balanced' or a list of numbers")
             weights = [float(weight) for weight in class_weights]
             if len(weights) != num_labels or not all(0 <= weight < math.inf for weight in weights):
                 raise ValueError(f"class_weights must be {num_labels} numbers, none negative")

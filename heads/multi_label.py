@@ -2,7 +2,7 @@
 """Multi-label classification: one sigmoid per class, on the vector of Devlin et al. 2019."""
 
 import math
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -42,11 +42,11 @@ class MultiLabelHead(Head):
         num_labels: int,
         class_counts: list[int],
         row_count: int,
-        positive_weights: str | list[float] | None = None,
+        positive_weights: Literal["balanced", "sqrt"] | list[float] | None = None,
     ) -> None:
         super().__init__()
         weights: list[float] | None = None
-        if positive_weights in ("balanced", "sqrt"):
+        if isinstance(positive_weights, str):
             if 0 in class_counts:
                 message = f"{positive_weights} positive_weights need a training row of every class"
                 raise ValueError(message)
@@ -54,8 +54,6 @@ class MultiLabelHead(Head):
             if positive_weights == "sqrt":
                 weights = [math.sqrt(weight) for weight in weights]
         elif positive_weights is not None:
-            if not isinstance(positive_weights, list):
-                raise ValueError("positive_weights must be balanced, sqrt or a list of numbers")
             weights = [float(weight) for weight in positive_weights]
             if len(weights) != num_labels or not all(0 < weight < math.inf for weight in weights):
                 raise ValueError(f"positive_weights must be {num_labels} numbers above 0")

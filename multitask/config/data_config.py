@@ -30,11 +30,6 @@ class DataConfig(Strict):
         return tuple(name for name, source in (("dev", dev), ("test", self.test)) if source)
 
     @property
-    def text_columns(self) -> list[str]:
-        """The columns of texts."""
-        return [name for key in TEXT_KEYS if (name := getattr(self, key)) is not None]
-
-    @property
     def choice_columns(self) -> list[str]:
         """The columns that ``choices`` names: one per ending, or one with lists; else none."""
         return [self.choices] if isinstance(self.choices, str) else self.choices or []

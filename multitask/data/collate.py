@@ -92,16 +92,16 @@ class Batch:
 
     def parts(self, size: int) -> list["Batch"]:
         """Cut the inputs into parts of at most ``size`` sequences, without labels."""
-        starts = range(0, len(self.input_ids), size)
-        return [self._part(slice(start, start + size)) for start in starts]
-
-    def _part(self, part: slice) -> "Batch":
-        inputs = (self.input_ids[part], self.attention_mask[part], self.token_type_ids[part])
-        lengths = None if self.lengths is None else self.lengths[part]
-        return Batch(*inputs, None, 1, self.pad_id, lengths=lengths)
+        parts = []
+        for start in range(0, len(self.input_ids), size):
+            part = slice(start, start + size)
+            inputs = (self.input_ids[part], self.attention_mask[part], self.token_type_ids[part])
+            lengths = None if self.lengths is None else self.lengths[part]
+            parts.append(Batch(*inputs, None, 1, self.pad_id, lengths=lengths))
+        return parts
 
     def twice(self) -> "Batch":
-        """Return the B rows and then the same rows: 2B rows, side by side as before."""
+        """Return the B rows and then the same rows: 2B rows, again one side after another."""
 
         def rows(values: Any) -> Any:
             if values is None:

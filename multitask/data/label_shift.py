@@ -1,8 +1,7 @@
 """Warn of labels that may be misread: of splits with another distribution, and of padding."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -54,23 +53,61 @@ def other_labels(pair: Mapping[str, Rows], reader: LabelReader) -> str:
 
 
 def _other_classes(pair: Mapping[str, Rows], reader: LabelReader) -> str:
-    names = np.array(reader.names)
-    counts = {
-        split: np.array([*reader.task_type.label_counts(rows, reader).values()])
-        for split, rows in pair.items()
+    train, other = (
+        np.array([*reader.task_type.label_counts(rows, reader).values()]) for rows in pair.values()
+    )
+    alone = dict(zip(pair, (train * (other == 0), other * (train == 0)), strict=True))
+    sizes = dict(zip(pair, (train.sum(), other.sum()), strict=True))
+    chance = _chance_of_classes(train, other)
+    split = _suspicious(alone, sizes, chance, nothing_shared=not (train * other).any())
+    if not split:
+        return ""
+    lacking = np.array(reader.names)[alone[split] > 0]
+    listed = ", ".join(lacking[:SHOWN]) + ", ..." * (len(lacking) > SHOWN)
+    (lacks,) = pair.keys() - {split}
+    return (
+        f"{alone[split].sum():,} of {sizes[split]:,} labels in {split} are classes that {lacks} "
+        f"does not have ({listed}): do both files name them alike?"
+    )
+
+
+def _other_numbers(pair: Mapping[str, np.ndarray]) -> str:
+    train, other = pair.values()
+    alone = {
+        split: (numbers < others.min()) | (numbers > others.max())
+        for split, numbers, others in zip(pair, (train, other), (other, train), strict=True)
     }
-    alone = {split: counts[split] * (counts[other] == 0) for split, other in _both_ways(pair)}
-    if _chance_of_classes(*counts.values()) < _limit(not np.prod([*counts.values()], 0).any()):
-        for split, other in _both_ways(pair):
-            if alone[split].sum() >= SHARE * counts[split].sum():
-                listed = ", ".join(names[alone[split] > 0][:SHOWN])
-                more = ", ..." if (alone[split] > 0).sum() > SHOWN else ""
-                return (
-                    f"{alone[split].sum():,} of {counts[split].sum():,} labels in {split} are "
-                    f"classes that {other} does not have ({listed}{more}): do both files name them "
-                    "alike?"
-                )
-    return ""
+    sizes = {split: len(numbers) for split, numbers in pair.items()}
+    # the chance that a random split puts the marked rows of both splits where they are
+    every, marked = len(train) + len(other), alone["train"].sum()
+    common = every - sum(map(np.sum, alone.values()))
+    log = _log_ways(common, len(train) - marked) - _log_ways(every, len(train))
+    chance = math.exp(log) * (1 - log)  # two such events, one at each end of the scale
+    split = _suspicious(alone, sizes, chance, nothing_shared=all(map(np.all, alone.values())))
+    if not split:
+        return ""
+    (lacks,) = pair.keys() - {split}
+    shown = " and ".join(f"from {n.min():g} to {n.max():g} in {name}" for name, n in pair.items())
+    return (
+        f"the labels are {shown}: {alone[split].sum():,} of {sizes[split]:,} in {split} are "
+        f"outside of those in {lacks}: are both on one scale?"
+    )
+
+
+def _suspicious(
+    alone: Mapping[str, np.ndarray],
+    sizes: Mapping[str, int],
+    chance: float,
+    *,
+    nothing_shared: bool,
+) -> str:
+    """Return a split with many labels that are not by chance its ``alone``; "" if there is none.
+
+    Dev is before train: labels that train lacks hurt the dev score most.
+    """
+    if chance >= (DISJOINT if nothing_shared else CHANCE):
+        return ""
+    return next((s for s in reversed(alone) if alone[s].sum() / sizes[s] >= SHARE), "")
 
 
 def _chance_of_classes(counts: np.ndarray, others: np.ndarray) -> float:
@@ -87,47 +124,9 @@ def _chance_of_classes(counts: np.ndarray, others: np.ndarray) -> float:
     return float((difference(drawn, every - drawn) >= difference(counts, others) - 1e-9).mean())
 
 
-def _other_numbers(pair: Mapping[str, np.ndarray]) -> str:
-    ranges = {split: (numbers.min(), numbers.max()) for split, numbers in pair.items()}
-    alone = {
-        split: (pair[split] < ranges[other][0]) | (pair[split] > ranges[other][1])
-        for split, other in _both_ways(pair)
-    }
-    if _chance_of_numbers(*alone.values()) < _limit(all(map(np.all, alone.values()))):
-        for split, other in _both_ways(pair):
-            if alone[split].mean() >= SHARE:
-                shown = " and ".join(
-                    f"from {low:g} to {high:g} in {name}" for name, (low, high) in ranges.items()
-                )
-                return (
-                    f"the labels are {shown}: {alone[split].sum():,} of {len(pair[split]):,} in "
-                    f"{split} are outside of those in {other}: are both on one scale?"
-                )
-    return ""
-
-
-def _chance_of_numbers(marked: np.ndarray, others: np.ndarray) -> float:
-    """Return the chance that a random split puts the marked rows of both splits where they are."""
-    every = len(marked) + len(others)
-    common = every - marked.sum() - others.sum()
-    log = _log_ways(common, len(marked) - marked.sum()) - _log_ways(every, len(marked))
-    return math.exp(log) * (1 - log)  # two such events, one at each end of the scale
-
-
 def _log_ways(size: int, chosen: int) -> float:
     """Return the logarithm of the number of ways to choose so many."""
     return math.lgamma(size + 1) - math.lgamma(chosen + 1) - math.lgamma(size - chosen + 1)
-
-
-def _limit(nothing_shared: bool) -> float:
-    """Return the chance below which a difference is suspicious."""
-    return DISJOINT if nothing_shared else CHANCE
-
-
-def _both_ways(pair: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """Return both orders, dev first: labels that train lacks hurt the dev score most."""
-    train, other = pair
-    return ((other, train), (train, other))
 
 
 def padding_warnings(
@@ -143,15 +142,12 @@ def padding_warnings(
         rows = int((~kind.missing(train.rows.gold)).sum())
         counts = [*kind.label_counts(train.rows, reader).values()]
         for value, number in reader.ids.items():
-            if counts[number] >= max(1, PADDED * rows) and _may_fill_up(value):
+            # 0, a negative number, and "pad" in any spelling such as `[PAD]`
+            letters = "".join(filter(str.isalpha, value)).lower()
+            fills_up = number_of(value) <= 0 or letters in ("pad", "padding")
+            if fills_up and counts[number] >= max(1, PADDED * rows):
                 warnings.append(
                     f"{task}: {counts[number]:,} of {rows:,} train rows have the class {value!r}: "
                     f"if it fills up lists of one length, set `data.padding_label: {value}`"
                 )
     return warnings
-
-
-def _may_fill_up(value: str) -> bool:
-    """Return True for 0, a negative number, and "pad" in any spelling such as ``[PAD]``."""
-    letters = "".join(filter(str.isalpha, value)).lower()
-    return number_of(value) <= 0 or letters in ("pad", "padding")

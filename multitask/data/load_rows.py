@@ -34,10 +34,8 @@ def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Row
     rows = how.labelled_rows(config, task, table, rows, split=split, reader=reader)
     if rows.labels is None:
         return rows
-    if split == "test" and reader.task_type.missing(rows.labels).any():
-        return replace(
-            rows, labels=None, answers=None
-        )  # a test split with an empty label is one to predict
+    if split == "test" and reader.task_type.missing(rows.labels).any():  # a split to predict
+        return replace(rows, labels=None, answers=None)
     return labelled_only(rows, reader.task_type)
 
 

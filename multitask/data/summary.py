@@ -69,11 +69,8 @@ def data_warnings(
 def _warnings_of_task(
     config: Config, task: str, parts: Mapping[str, SplitFacts], trained: Collection[str]
 ) -> Iterator[str]:
-    entry, kind, seen = (
-        config.tasks[task],
-        head_type(config.tasks[task].head.name),
-        seen_corpora(config),
-    )
+    entry, seen = config.tasks[task], seen_corpora(config)
+    kind = head_type(entry.head.name)
     if entry.data.labels is None and "train" in parts:
         for names in alike(parts["train"].label_counts):
             what = f"{' and '.join(told_apart(names))} are different labels"

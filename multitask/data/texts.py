@@ -23,8 +23,8 @@ FORM = 'expected a list of texts, or {"label": [...], "text": [...]}'  # of a co
 def rows_of(data: DataConfig, table: Table) -> Rows:
     """Convert a table to rows without labels. Raises UserError if a column is missing.
 
-    The texts of a row are those of ``data.text_columns``. With ``choices`` they are the context and
-    its endings, each after the text of ``text2``.
+    The texts of a row are those of the columns that ``TEXT_KEYS`` name. With ``choices`` they are
+    the context and its endings, each after the text of ``text2``.
     """
     sides = []
     for key in TEXT_KEYS:

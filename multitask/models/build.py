@@ -107,12 +107,7 @@ def _adapter(config: Config, task: str, encoder: Encoder) -> Any:
 
 
 def _task_module(
-    config: Config,
-    name: str,
-    encoder: Encoder,
-    weights: HeadWeights,
-    *,
-    context: Mapping[str, Any],
+    config: Config, name: str, encoder: Encoder, weights: HeadWeights, *, context: Mapping[str, Any]
 ) -> TaskModule:
     """Build a task's pooler, projection and head, in this order: all draw random numbers."""
     task = config.tasks[name]

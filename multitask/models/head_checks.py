@@ -113,14 +113,18 @@ def check_lengths(config: Config, encoder: Encoder) -> None:
             raise config.error(("tasks", name, "max_length"), message)
 
 
-def check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> None:
-    """Raise UserError for two tasks that share a head but have different labels."""
+def check_readers(config: Config, readers: Mapping[str, LabelReader]) -> None:
+    """Raise UserError for labels that the GLUE server, or a task with the same head, refuses."""
     for name, task in config.tasks.items():
+        reader = readers[name]
         if task.share_head is not None:
-            reader, other = readers[name], readers[task.share_head]
+            other = readers[task.share_head]
             if (reader.names, reader.low, reader.high) != (other.names, other.low, other.high):
                 message = f"{name} and {task.share_head} have other labels: give both the same "
                 raise config.error(("tasks", name, "share_head"), message + "`data.labels`")
+        if task.glue_file is not None:
+            with config.errors_at(("tasks", name, "glue_file")):
+                check_labels(task.glue_file, reader)
 
 
 def check_evaluate_only(config: Config, model: MultiTaskModel) -> None:
@@ -131,12 +135,3 @@ def check_evaluate_only(config: Config, model: MultiTaskModel) -> None:
             if weights:
                 message = f"its {weights:,} weights would never be trained: set `share_head`"
                 raise config.error(("tasks", name, "evaluate_only"), message)
-
-
-def check_glue_labels(config: Config, readers: Mapping[str, LabelReader]) -> None:
-    """Raise UserError for labels that the GLUE server would not accept."""
-    for name, task in config.tasks.items():
-        if task.glue_file is not None:
-            read = readers[name]
-            with config.errors_at(("tasks", name, "glue_file")):
-                check_labels(task.glue_file, read)

@@ -62,12 +62,7 @@ def discard_weights(run: RunDirectory) -> None:
 
 
 def start_directory(
-    config: Config,
-    started: Mapping[str, object],
-    *,
-    resume: bool,
-    overwrite: bool,
-    held: ExitStack,
+    config: Config, started: Mapping[str, object], *, resume: bool, overwrite: bool, held: ExitStack
 ) -> None:
     """Make the run directory and save the resolved config in it.
 

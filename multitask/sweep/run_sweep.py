@@ -51,11 +51,8 @@ def sweep(
             some runs failed (after the others are done); the sweep was interrupted. Then the table
             of the finished runs is written, unless other processes continue and will write it.
     """
-    runs, directory, text = (
-        plan_runs(grid, output),
-        SweepDirectory(output),
-        dump_yaml(grid.resolved),
-    )
+    runs, directory = plan_runs(grid, output), SweepDirectory(output)
+    text = dump_yaml(grid.resolved)
 
     def check() -> None:
         check_output(output, directory.grid.name)

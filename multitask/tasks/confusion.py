@@ -42,17 +42,12 @@ def class_value(name: str, counts: Array) -> Array:
         return divide((counts * distance).sum(axis=(1, 2)), counts.sum(axis=(1, 2)))
     if name == "mcc":
         return _matthews(counts)
-    f1, occurs = _f1(counts)
-    if name == "macro_f1":
-        return divide(f1.sum(axis=1), occurs.sum(axis=1))
-    return np.where(counts.any(axis=(1, 2)), f1[:, 1], np.nan)
-
-
-def _f1(counts: Array) -> tuple[Array, Array]:
-    """Return the F1 of each class, and True if it occurs: both [R, C], from [R, C, C]."""
     hits = counts.diagonal(axis1=1, axis2=2)
     gold_and_predicted = counts.sum(axis=1) + counts.sum(axis=2)
-    return 2 * hits / np.maximum(gold_and_predicted, 1), gold_and_predicted > 0
+    f1 = 2 * hits / np.maximum(gold_and_predicted, 1)
+    if name == "macro_f1":
+        return divide(f1.sum(axis=1), (gold_and_predicted > 0).sum(axis=1))
+    return np.where(counts.any(axis=(1, 2)), f1[:, 1], np.nan)
 
 
 def _matthews(counts: Array) -> Array:

@@ -15,14 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from multitask.models.weights import Tensors, intact_weights, read_checked, write_tensors
-from multitask.store.checkpoint import (
-    Damaged,
-    State,
-    read_state,
-    step_of,
-    tensors_of,
-    write_state,
-)
+from multitask.store.checkpoint import Damaged, State, read_state, step_of, tensors_of, write_state
 from multitask.store.files import changed_file, file_digests, remove_scraps, replacing, sync
 from multitask.store.run_directory import RunDirectory
 from multitask.training.callbacks import Callback, Evaluation

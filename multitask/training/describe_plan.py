@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 
 import torch
 
@@ -27,21 +28,13 @@ def describe_data(plan: Plan) -> list[str]:
     """Describe the data as lines: counts per split, and label counts of the training rows."""
     parts = [(task, *part) for task, parts in plan.data.summary.items() for part in parts.items()]
     others = any(part.in_other_train is not None for _, _, part in parts)
-    rows = [
-        [
-            task,
-            split,
-            part.rows,
-            part.unlabelled_dropped,
-            part.empty_texts,
-            part.duplicates,
-            "" if part.in_train is None else part.in_train,
-            *(["" if part.in_other_train is None else part.in_other_train] if others else []),
-            f"{part.truncated_share:.1%}",
-            f"{part.mean_tokens:.1f}",
-        ]
-        for task, split, part in parts
-    ]
+    rows = []
+    for task, split, part in parts:
+        counts = [part.rows, part.unlabelled_dropped, part.empty_texts, part.duplicates]
+        seen = [part.in_train, part.in_other_train] if others else [part.in_train]
+        shown = ["" if count is None else count for count in (*counts, *seen)]
+        tokens = (f"{part.truncated_share:.1%}", f"{part.mean_tokens:.1f}")
+        rows.append([task, split, *shown, *tokens])
     header = [*DATA_HEADER[:7], *(["other train"] if others else []), *DATA_HEADER[7:]]
     lines = [*Table(header, rows).text().split("\n"), "", "labels in train"]
     for task in plan.config.selecting_tasks():
@@ -76,18 +69,11 @@ def describe_plan(plan: Plan) -> list[str]:
     if pairs and not has_token_types(architecture):
         kind = architecture.model_type
         lines.append(f"  only separators part the texts of a sequence: {kind} has no token types")
-    lines += ["", "exports", *describe_exports(plan)]
-    lines += [f"warning: {warning}" for warning in plan.warnings]
-    return lines
-
-
-def describe_exports(plan: Plan) -> list[str]:
-    """Describe as lines to which formats each task of the finished run can be exported."""
-    lines = []
-    for task, parts in _parts(plan).items():
-        needs = _needs(parts)
+    lines += ["", "exports"]
+    for task, parts, needs in _exports(plan):
         hint = f" (transformers: train with {needs})" if needs else ""
         lines.append(f"  {task}: {', '.join(export_formats(parts)) or 'none'}{hint}")
+    lines += [f"warning: {warning}" for warning in plan.warnings]
     return lines
 
 
@@ -95,20 +81,16 @@ def export_remarks(plan: Plan) -> list[str]:
     """Return a line for each task that other values of its keys make a model of `transformers`."""
     return [
         f"{task}: `export --format transformers` will need another training, with {needs}"
-        for task, parts in _parts(plan).items()
-        if (needs := _needs(parts))
+        for task, _, needs in _exports(plan)
+        if needs
     ]
 
 
-def _parts(plan: Plan) -> dict[str, Parts]:
-    made = {}
+def _exports(plan: Plan) -> Iterator[tuple[str, Parts, str]]:
+    """Yield each task, its parts, and the values that make a model of `transformers` of them."""
     for task, reader in plan.data.readers.items():
-        made[task] = Parts(plan.config, task, plan.model, plan.data.tokenizer, reader)
-    return made
-
-
-def _needs(parts: Parts) -> str:
-    return " and ".join(f"`{value}`" for value in missing_values(parts))
+        parts = Parts(plan.config, task, plan.model, plan.data.tokenizer, reader)
+        yield task, parts, " and ".join(f"`{value}`" for value in missing_values(parts))
 
 
 def _stage(plan: Plan, stage: Stage) -> list[str]:

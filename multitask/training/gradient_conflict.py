@@ -12,7 +12,7 @@ from multitask.data.collate import Batch, separate
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.noise import without_dropout
 from multitask.training.gradient_surgery import TaskGradients, cosines
-from multitask.training.loss import task_losses
+from multitask.training.loss import Objective
 
 
 def gradient_cosines(
@@ -29,7 +29,8 @@ def gradient_cosines(
     gradients = TaskGradients(model.shared())
     with without_dropout(model):
         for task, batch in batches.items():
-            gradients.backward(task, task_losses(model, separate({task: batch}))[task].loss)
+            outcome = Objective({}).losses(model, separate({task: batch}))[task]
+            gradients.backward(task, outcome.loss)
     model.zero_grad(set_to_none=True)
     parts = gradients.gramians()
     if parts:

@@ -83,41 +83,26 @@ class Objective:
     def losses(
         self, model: MultiTaskModel, batches: Sequence[SharedBatch], *, apart: bool = False
     ) -> dict[str, Outcome]:
-        """Return each task's outcome; see ``task_losses``."""
-        return task_losses(
-            model, batches, self.smart, self.teacher, r_drop=self.r_drop, apart=apart
-        )
+        """Compute each task's outcome on its batch; the loss is 0 if no row has a label.
 
-
-def task_losses(
-    model: MultiTaskModel,
-    batches: Sequence[SharedBatch],
-    smart: Mapping[str, SmartConfig] | None = None,
-    teacher: MultiTaskModel | None = None,
-    *,
-    r_drop: Mapping[str, RDropConfig] | None = None,
-    apart: bool = False,
-) -> dict[str, Outcome]:
-    """Compute each task's outcome on its batch; the loss is 0 if no row has a label.
-
-    Tasks share a forward pass of the encoder where possible (``MultiTaskModel.passes``). A task in
-    ``smart`` or ``r_drop`` gets a separate pass, and a penalty. With ``apart`` every task gets a
-    separate pass. ``teacher`` is the momentum teacher of the Bregman terms.
-    """
-    smart, r_drop = smart or {}, r_drop or {}
-    outcomes: dict[str, Outcome] = {}
-    tasks = by_task(batches)
-    for encoded in model.passes(batches, apart=tasks if apart else {*smart, *r_drop}):
-        first, batch = next(iter(by_task(encoded).items()))
-        if first in smart:
-            outcomes[first] = loss_and_terms(model, first, batch, smart[first], teacher=teacher)
-            continue
-        if first in r_drop:
-            outcomes[first] = loss_and_consistency(model, first, batch, r_drop[first])
-            continue
-        for task, vectors in model.encode(encoded).items():
-            outcomes[task] = Outcome(*model.loss(task, tasks[task], vectors))
-    return {task: outcomes[task] for task in tasks}
+        Tasks share a forward pass of the encoder where possible (``MultiTaskModel.passes``). A task
+        in ``smart`` or ``r_drop`` gets a separate pass, and a penalty. With ``apart`` every task
+        gets a separate pass.
+        """
+        smart, r_drop = self.smart, self.r_drop
+        outcomes: dict[str, Outcome] = {}
+        tasks = by_task(batches)
+        for encoded in model.passes(batches, apart=tasks if apart else {*smart, *r_drop}):
+            first, batch = next(iter(by_task(encoded).items()))
+            if first in smart:
+                teacher = self.teacher
+                outcomes[first] = loss_and_terms(model, first, batch, smart[first], teacher=teacher)
+            elif first in r_drop:
+                outcomes[first] = loss_and_consistency(model, first, batch, r_drop[first])
+            else:
+                for task, vectors in model.encode(encoded).items():
+                    outcomes[task] = Outcome(*model.loss(task, tasks[task], vectors))
+        return {task: outcomes[task] for task in tasks}
 
 
 def loss_weights(

@@ -22,11 +22,10 @@ from multitask.models.build import initial_model
 from multitask.models.encoders.hf_layout import has_dropout, layout_of
 from multitask.models.head_checks import (
     check_evaluate_only,
-    check_glue_labels,
     check_head,
     check_lengths,
     check_processes,
-    check_shared_heads,
+    check_readers,
 )
 from multitask.models.init_from import find_start, start_encoder, start_tasks
 from multitask.models.mlm_generator import load_generators
@@ -162,8 +161,7 @@ def load_data(config: Config, say: Callable[[str], None] = print) -> Data:
     """Read and tokenize every task's rows. This loads the encoder's tokenizer, not its weights."""
     say("reading the data")
     readers = label_readers(config)
-    check_shared_heads(config, readers)
-    check_glue_labels(config, readers)
+    check_readers(config, readers)
     tokenizer = cache(partial(pretrained_tokenizer, config))  # not before the data is read
     rows, shared = load_splits(config, readers, tokenizer)
     say(f"tokenizing {sum(len(part) for parts in rows.values() for part in parts.values()):,} rows")

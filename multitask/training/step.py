@@ -1,13 +1,13 @@
 """One training step: losses, gradients, clipping, the optimizer's step."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from multitask.data.collate import Batch, SharedBatch, by_task
+from multitask.data.collate import SharedBatch, by_task
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.training.gradient_surgery import Surgery, TaskGradients
 from multitask.training.loss import Objective, Outcome, weighted
@@ -55,6 +55,22 @@ class _Unread:
     losses: dict[str, list[Tensor]] = field(default_factory=dict)
     penalties: dict[str, list[Tensor]] = field(default_factory=dict)
     terms: dict[str, dict[str, list[Tensor]]] = field(default_factory=dict)
+
+    def add(self, task: str, outcome: Outcome, share: float) -> Tensor:
+        """Note what a task loses on a micro-batch, and return it with the penalty.
+
+        ``share`` is the micro-batch's share of the task's rows in the step.
+        """
+        part, penalty = outcome.loss * share, outcome.penalty
+        self.losses.setdefault(task, []).append(part)
+        if penalty is None or outcome.terms is None:
+            return part
+        penalty = penalty * share
+        self.penalties.setdefault(task, []).append(penalty)
+        terms = self.terms.setdefault(task, {})
+        for name, term in outcome.terms.items():
+            terms.setdefault(name, []).append(term * share)
+        return part + penalty
 
     def numbers(self, interrupted: bool) -> Tensor:
         """Return the sum over the ranks of all numbers, and of ``interrupted``."""
@@ -105,11 +121,16 @@ def train_step(
     result, unread, scaler = Stepped(), _Unread(), objective.scaler
     apart = TaskGradients(model.shared()) if surgery else None
     for shared in micro_batches:
+        batches, objectives = by_task(shared), dict[str, Tensor]()
         result.sequences += sum(len(batch.inputs.input_ids) for batch in shared)
-        result.rows |= {task: batch.step_rows for task, batch in by_task(shared).items()}
-        outcomes = objective.losses(model, shared, apart=surgery is not None)
-        objectives = _objectives(model, by_task(shared), outcomes, objective, unread=unread)
-        _show(watch, by_task(shared), outcomes)
+        result.rows |= {task: batch.step_rows for task, batch in batches.items()}
+        for task, outcome in objective.losses(model, shared, apart=surgery is not None).items():
+            share = batches[task].share
+            part = objective.weights[task] * unread.add(task, outcome, share)
+            objectives[task] = weighted(model, task, part, share)
+            if watch is not None:
+                counted = slice(None) if share else slice(0)  # 0: they count on another rank
+                watch(task, outcome.scores.detach()[counted], batches[task].gold[counted])
         if apart is None:
             objective.scaled(torch.stack(list(objectives.values())).sum()).backward()
         else:
@@ -124,7 +145,11 @@ def train_step(
     touched = [parameter for parameter in model.parameters() if parameter.grad is not None]
     norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf)
     numbers = torch.cat([sums, norm.to(sums.dtype)[None]])
-    _step(optimizer, found_inf=(~numbers.isfinite()).any().float())
+    # a fused AdamW reads this on the device, as for torch.amp, and does not step if it is 1
+    if getattr(optimizer, "_step_supports_amp_scaling", False):
+        optimizer.found_inf = (~numbers.isfinite()).any().float()  # type: ignore[attr-defined]
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
     if scaler is not None:
         scaler.update()
     *values, stops, result.norm = numbers.tolist()
@@ -132,44 +157,6 @@ def train_step(
     result.interrupted = stops > 0
     _check_finite(result, values, scaler)
     return result
-
-
-def _objectives(
-    model: MultiTaskModel,
-    batches: Mapping[str, Batch],
-    outcomes: Mapping[str, Outcome],
-    objective: Objective,
-    *,
-    unread: _Unread,
-) -> dict[str, Tensor]:
-    """Return what each task adds to the objective; note its loss and penalty in ``unread``."""
-    objectives = {}
-    for task, outcome in outcomes.items():
-        share = batches[task].share
-        part = outcome.loss * share
-        unread.losses.setdefault(task, []).append(part)
-        penalty = outcome.penalty
-        if penalty is not None and outcome.terms is not None:
-            penalty = penalty * share
-            unread.penalties.setdefault(task, []).append(penalty)
-            terms = unread.terms.setdefault(task, {})
-            for name, term in outcome.terms.items():
-                terms.setdefault(name, []).append(term * share)
-            part = part + penalty
-        objectives[task] = weighted(model, task, objective.weights[task] * part, share)
-    return objectives
-
-
-def _show(
-    watch: Watch | None, batches: Mapping[str, Batch], outcomes: Mapping[str, Outcome]
-) -> None:
-    """Give the scores and labels of each task to ``watch``, if there is one."""
-    if watch is None:
-        return
-    for task, outcome in outcomes.items():
-        # share 0: the rows count on another rank
-        counted = slice(None) if batches[task].share else slice(0)
-        watch(task, outcome.scores.detach()[counted], batches[task].gold[counted])
 
 
 def _check_finite(
@@ -185,11 +172,3 @@ def _check_finite(
             return
     shown = ", ".join(f"task {task}: loss {loss}" for task, loss in result.losses.items())
     raise NotFinite(f"{shown}, gradient norm {result.norm}")
-
-
-def _step(optimizer: torch.optim.Optimizer, found_inf: Tensor) -> None:
-    """Step, unless ``found_inf`` is 1.0: a fused AdamW reads it on the device, as for torch.amp."""
-    if getattr(optimizer, "_step_supports_amp_scaling", False):
-        optimizer.found_inf = found_inf  # type: ignore[attr-defined]
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)

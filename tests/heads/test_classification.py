@@ -47,7 +47,7 @@ def test_rows_of_weightless_classes_alone_have_no_loss():
         ({"label_smoothing": 1.0}, {}, r"label_smoothing must be in \[0, 1\)"),
         ({"label_smoothing": -0.1}, {}, r"label_smoothing must be in \[0, 1\)"),
         ({"label_smoothing": math.nan}, {}, r"label_smoothing must be in"),
-        ({"class_weights": "even"}, {}, "'balanced' or a list"),
+        ({"class_weights": "even"}, {}, "`balanced`"),
         ({"class_weights": 2.0}, {}, "class_weights must be"),
         ({"class_weights": [1.0, 2.0]}, {}, "must be 3 numbers"),
         ({"class_weights": []}, {}, "must be 3 numbers"),

@@ -12,9 +12,9 @@ from transformers import BertForQuestionAnswering
 from multitask.config import load_config
 from multitask.config.registry import build
 from multitask.data.collate import collate, separate
-from multitask.training.loss import task_losses
 from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
+from tests.support.losses import task_losses
 from tests.support.token_run import token_config, write_token_files
 
 

@@ -7,8 +7,8 @@ from transformers import AutoTokenizer, BertForTokenClassification
 from multitask.config import load_config
 from multitask.config.registry import build
 from multitask.data.collate import collate, separate
-from multitask.training.loss import task_losses
 from multitask.training.setup import set_up
+from tests.support.losses import task_losses
 from tests.support.token_run import TAGS, tagged, token_config, write_token_files
 
 

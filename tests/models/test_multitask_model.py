@@ -9,10 +9,11 @@ import torch
 from multitask.data.collate import Batch, separate
 from multitask.models.multitask_model import parameter_counts
 from multitask.models.pretrained import load_head_weights
-from multitask.training.loss import Objective, task_losses
+from multitask.training.loss import Objective
 from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
 from tests.conftest import WORDS
+from tests.support.losses import task_losses
 from tests.support.small_models import TASKS, WEIGHTS, D, batch, every_task, scores_of
 
 ENCODER = {"embeddings", "layer_1", "layer_2"}

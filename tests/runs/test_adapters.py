@@ -16,13 +16,14 @@ from multitask.inference.scoring import Scorer, measure
 from multitask.models.build import assemble
 from multitask.models.multitask_model import parameter_counts
 from multitask.models.pretrained import load_pretrained
-from multitask.training.loss import Objective, task_losses
+from multitask.training.loss import Objective
 from multitask.training.optimizer import build_optimizer
 from multitask.training.setup import set_up
 from multitask.training.step import train_step
 from multitask.training.trainer import Trainer
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
+from tests.support.losses import task_losses
 from tests.support.run_files import report_of
 from tests.support.small_models import CONTEXT, TASKS, D, batch, every_task, scores_of
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from multitask.data.collate import by_task
-from multitask.training.loss import task_losses
 from tests.support.contrastive_run import batch_of, gradients, prepared
+from tests.support.losses import task_losses
 
 INPUTS = ("single", "siamese", "triplet")
 

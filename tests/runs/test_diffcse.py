@@ -8,9 +8,9 @@ import transformers
 import run_multitask
 from multitask import load
 from multitask.data.collate import by_task
-from multitask.training.loss import task_losses
 from multitask.utils.errors import UserError
 from tests.support.contrastive_run import prepared, write_config
+from tests.support.losses import task_losses
 from tests.support.run_files import events
 from tests.support.tiny_bert import save_tiny_mlm
 

@@ -9,10 +9,11 @@ from multitask.config import SmartConfig, load_config
 from multitask.data.collate import separate
 from multitask.models.build import assemble
 from multitask.models.pretrained import load_pretrained
-from multitask.training.loss import Objective, task_losses
+from multitask.training.loss import Objective
 from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
 from tests.conftest import ROOT
+from tests.support.losses import task_losses
 from tests.support.small_models import CONTEXT, WEIGHTS, batch, scores_of
 
 POOLINGS = {

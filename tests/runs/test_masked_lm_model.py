@@ -10,11 +10,11 @@ from torch.nn import functional
 
 from multitask.config import load_config
 from multitask.data.collate import by_task, separate
-from multitask.training.loss import task_losses
 from multitask.training.setup import set_up
 from multitask.training.trainer import Trainer
 from multitask.utils import distributed
 from tests.conftest import save_tiny_encoder
+from tests.support.losses import task_losses
 from tests.support.masked_lm_run import CONFIG, FAST, tiny
 from tests.support.run_files import events
 

@@ -10,7 +10,8 @@ from torch import nn
 
 from multitask.config import RDropConfig
 from multitask.data.collate import separate
-from multitask.training.loss import loss_and_consistency, task_losses
+from multitask.training.loss import loss_and_consistency
+from tests.support.losses import task_losses
 from tests.support.small_models import batch, every_task
 
 

@@ -10,10 +10,10 @@ import run_multitask
 from multitask.config import load_config
 from multitask.data.collate import collate, separate
 from multitask.training.describe_plan import describe_plan
-from multitask.training.loss import task_losses
 from multitask.training.setup import set_up
 from multitask.training.trainer import Trainer
 from multitask.utils.errors import UserError
+from tests.support.losses import task_losses
 from tests.support.run_files import events, report_of, results
 
 

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from multitask.config import load_config
 from multitask.data.collate import SharedBatch
-from multitask.training.loss import task_losses
 from multitask.training.setup import Plan, set_up
 from tests.conftest import WORDS
+from tests.support.losses import task_losses
 
 CPU = torch.device("cpu")
 

@@ -9,10 +9,11 @@ from multitask.config import SmartConfig
 from multitask.data.collate import separate
 from multitask.models.encoders import packing
 from multitask.training import loss as loss_module
-from multitask.training.loss import Objective, task_losses
+from multitask.training.loss import Objective
 from multitask.training.step import train_step
 from smart.divergence import DIVERGENCES
 from smart.teacher import teacher_of
+from tests.support.losses import task_losses
 from tests.support.small_models import batch, parted
 
 WIDE = {"eps": 0.05, "noise": 0.02, "step_size": 0.1}

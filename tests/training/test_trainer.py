@@ -15,8 +15,9 @@ import torch
 import run_multitask
 from multitask.config import load_config
 from multitask.store.run_directory import RunDirectory
-from multitask.training import loss, trainer
+from multitask.training import trainer
 from multitask.training.checkpoints import load_checkpoint
+from multitask.training.loss import Objective
 from multitask.training.setup import set_up
 from multitask.training.trainer import Trainer
 from tests.conftest import ROOT
@@ -197,7 +198,7 @@ def test_resume_with_another_config_names_the_keys(tiny_overrides, monkeypatch, 
 
 
 def test_nan_loss_stops_with_the_last_checkpoint_intact(tiny_overrides, monkeypatch, capsys):
-    original, calls = loss.task_losses, []
+    original, calls = Objective.losses, []
 
     def poisoned(*args, **more):
         calls.append(1)
@@ -205,7 +206,7 @@ def test_nan_loss_stops_with_the_last_checkpoint_intact(tiny_overrides, monkeypa
         result = original(*args, **more)
         return {task: one._replace(loss=one.loss * factor) for task, one in result.items()}
 
-    monkeypatch.setattr(loss, "task_losses", poisoned)
+    monkeypatch.setattr(Objective, "losses", poisoned)
     assert run_multitask.main(command(tiny_overrides)) == 2
     line = error_line(capsys)
     assert "step 11, task qqp" in line and "nan" in line and "step-00000009" in line

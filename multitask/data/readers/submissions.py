@@ -10,12 +10,7 @@ from pathlib import Path
 
 from multitask.store.files import entries
 from multitask.utils.errors import UserError, reading
-from multitask.utils.limits import (
-    ARCHIVE_BYTES,
-    ARCHIVE_FILES,
-    PREDICTION_BYTES,
-    read_bounded,
-)
+from multitask.utils.limits import ARCHIVE_BYTES, ARCHIVE_FILES, PREDICTION_BYTES, read_bounded
 
 
 def submissions(directory: Path) -> list[Path]:

@@ -18,9 +18,8 @@ from torch.utils.checkpoint import checkpoint
 
 from multitask.models.encoders import kernels
 from multitask.models.encoders.dropout import Dropout
-from multitask.models.encoders.operators import TORCH, Operators, attention
+from multitask.models.encoders.operators import TORCH, Operators, RelativeBias, attention
 from multitask.models.encoders.packing import Packing
-from multitask.models.encoders.relative_bias import RelativeBias
 from multitask.models.linear import Linear, linear
 
 OPERATORS = {operators.name: operators for operators in (TORCH, kernels.COMPILED)}

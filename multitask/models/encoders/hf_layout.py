@@ -9,30 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 # keys of config.json that change a model's output and no shape
-COMPARED = (
-    "model_type",
-    "num_hidden_layers",
-    "n_layers",
-    "num_attention_heads",
-    "n_heads",
-    "num_hidden_groups",
-    "inner_group_num",
-    "hidden_act",
-    "hidden_activation",
-    "activation",
-    "layer_norm_eps",
-    "norm_eps",
-    "rms_norm_eps",
-    "layer_types",
-    "local_attention",
-    "rope_parameters",
-    "relative_attention",
-    "max_relative_positions",
-    "position_buckets",
-    "norm_rel_ebd",
-    "pos_att_type",
-    "share_att_key",
-    "conv_act",
+COMPARED = tuple(
+    "model_type num_hidden_layers n_layers num_attention_heads n_heads num_hidden_groups "
+    "inner_group_num hidden_act hidden_activation activation layer_norm_eps norm_eps rms_norm_eps "
+    "layer_types local_attention rope_parameters relative_attention max_relative_positions "
+    "position_buckets norm_rel_ebd pos_att_type share_att_key conv_act".split()
 )
 
 
@@ -96,6 +77,12 @@ class Layout:
 _BERT_HEAD = MlmHead(
     "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"
 )
+_ELECTRA_HEAD = MlmHead(
+    "generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head", None
+)
+_DEBERTA_HEAD = MlmHead(
+    "lm_predictions.lm_head.dense", "lm_predictions.lm_head.LayerNorm", "lm_predictions.lm_head"
+)
 _ROBERTA_HEAD = MlmHead("lm_head.dense", "lm_head.layer_norm", "lm_head", activation=None)
 _ROBERTA = Layout(
     "roberta.",
@@ -122,17 +109,7 @@ LAYOUTS: Mapping[str, Layout] = {
         dropout=("dropout",),
         heads=(MlmHead("vocab_transform", "vocab_layer_norm", "vocab_projector", "activation"),),
     ),
-    "electra": Layout(
-        "electra.",
-        heads=(
-            MlmHead(
-                "generator_predictions.dense",
-                "generator_predictions.LayerNorm",
-                "generator_lm_head",
-                activation=None,
-            ),
-        ),
-    ),
+    "electra": Layout("electra.", heads=(_ELECTRA_HEAD,)),
     "albert": Layout(
         "albert.",
         layers="encoder.albert_layer_groups",
@@ -145,14 +122,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "deberta-v2": Layout(
         "deberta.",
         masks_embeddings=True,
-        heads=(
-            MlmHead(
-                "lm_predictions.lm_head.dense",
-                "lm_predictions.lm_head.LayerNorm",
-                "lm_predictions.lm_head",
-            ),
-            _BERT_HEAD,
-        ),
+        heads=(_DEBERTA_HEAD, _BERT_HEAD),
     ),
     "modernbert": Layout(
         "model.",

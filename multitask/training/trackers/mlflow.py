@@ -26,9 +26,8 @@ class MLflow(Tracker):
         import mlflow
         from mlflow.store.db import utils
 
-        utils.MAX_RETRY_COUNT = (
-            1  # it has no variable: the library tries ten times, for 100 seconds
-        )
+        # it has no variable: the library tries ten times, for 100 seconds
+        utils.MAX_RETRY_COUNT = 1
         if not mlflow.is_tracking_uri_set():
             mlflow.set_tracking_uri("sqlite:///mlflow.db")
         self._client = client = mlflow.MlflowClient()
