@@ -99,11 +99,15 @@ GOALS = [
 ]  # fmt: skip
 
 
-def goals(table: str) -> str:
-    """Write all goals as a table; with the name of a saved table, its goals as a list."""
-    if table:
-        found = [_cells(goal) for goal in GOALS if goal.table == table]
-        return "".join(f"- {what}: {ours} (goal: {reach})\n" for what, reach, _, ours, _ in found)
+def goals(tables: str) -> str:
+    """Write all goals as a table; with names of saved tables, their goals as a list."""
+    if tables:
+        lines = []
+        for name in tables.split(","):
+            for what, reach, _, ours, kernels in (_cells(g) for g in GOALS if g.table == name):
+                compiled = f", compiled kernels {kernels}" if kernels else ""
+                lines.append(f"- {what}: {ours}{compiled} (goal: {reach})\n")
+        return "".join(lines)
     header = ("same work, same run", "goal", "stretch", "ours", "compiled kernels")
     return markdown_table(header, [_cells(goal) for goal in GOALS]) + "\n"
 

@@ -20,6 +20,12 @@ def test_a_changed_number_of_a_saved_table_changes_its_goals(tmp_path, monkeypat
     ]
 
 
+def test_a_list_has_the_goals_of_several_tables_with_and_without_kernels():
+    lines = goals.goals("training_step,smart_step").splitlines()
+    assert len(lines) == sum(goal.table in ("training_step", "smart_step") for goal in goals.GOALS)
+    assert ", compiled kernels " in lines[0] and ", compiled kernels " not in lines[-1]
+
+
 def test_every_goal_is_in_the_complete_table():
     rows = goals.goals("").splitlines()[2:]
     assert [row.split(" | ")[0] for row in rows] == [f"| {goal.what}" for goal in goals.GOALS]
