@@ -27,20 +27,21 @@ DOCS = sorted({*(ROOT / "docs").glob("*.md")} - {ROOT / "docs" / "README.md"})
 MEASURED = sorted((ROOT / "docs" / "measured").glob("*.md"))  # what the short pages link to
 PAGES = [ROOT / "README.md", ROOT / "docs" / "README.md", *DOCS, *MEASURED]
 PYTHON = "python run_multitask.py "
+PROGRAM = rf"(?:{re.escape(PYTHON)}|multitask )"  # the installed command is the same program
 # the tiny encoder's vectors have 32 numbers
 NARROWER = {"[384, 192, 96]": "[32, 16, 8]", "--dim 96": "--dim 8"}
 SUITES = ["sts12", "sts13", "sts14", "sts15", "sts16", "sick_r"]
 
 
 def commands(page: Path) -> list[str]:
-    """Each distinct `python run_multitask.py ...` of a page, in fenced blocks or in `code`."""
+    """Each distinct command of the program on a page, in fenced blocks or in `code`."""
     text = re.sub(r"<!-- measured.*?<!-- end -->", "", page.read_text(), flags=re.DOTALL)
     blocks = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
     lines = [line.partition(" #")[0].strip() for block in blocks for line in block.splitlines()]
-    inline = re.findall(rf"`({PYTHON}[^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    inline = re.findall(rf"`({PROGRAM}[^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     if page.name == "results.md":
         inline = []  # the measured runs: hours, not seconds; the reports beside it are their proof
-    return list(dict.fromkeys(line for line in lines + inline if line.startswith(PYTHON)))
+    return list(dict.fromkeys(line for line in lines + inline if re.match(PROGRAM, line)))
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
     """The command with a tiny encoder and three steps; all else as it stands."""
     for wide, narrow in NARROWER.items():
         command = command.replace(wide, narrow)
-    arguments = shlex.split(command.removeprefix(PYTHON))
+    arguments = shlex.split(re.sub(rf"^{PROGRAM}", "", command))
     if arguments[0] in ("evaluate", "predict", "report", "importance", "export", "table", "score"):
         return arguments
     if arguments[0] == "serve":
@@ -255,7 +256,7 @@ def test_commands_with_an_engine_run(command, desk, six_layers):
 
 def test_the_table_of_all_pages_names_commands_and_configs_that_there_are():
     text = (ROOT / "docs" / "README.md").read_text()
-    rows = re.findall(r"^\| .* \| `(.*)` \| \[.*\) \|$", text, re.MULTILINE)
+    rows = re.findall(r"^\| .* \| `multitask (.*)` \| \[.*\) \|$", text, re.MULTILINE)
     assert len(rows) >= 20
     for row in rows:
         first, *rest = words = shlex.split(row)
@@ -306,7 +307,7 @@ def test_a_page_with_measurements_answers_first(page):
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
 def test_a_page_opens_with_a_command(page):
     opening = sections(page)[0]
-    assert re.search(rf"^```(bash|python)$|`{PYTHON}", opening, re.MULTILINE)
+    assert re.search(rf"^```(bash|python)$|`{PROGRAM}", opening, re.MULTILINE)
     assert longest_measured_table(opening) <= 10
 
 
@@ -330,10 +331,11 @@ def test_links_of_a_page_resolve(page):
             assert (page.parent / target).exists(), target
 
 
-def test_yaml_of_the_training_page_is_valid(tmp_path):
-    text = (ROOT / "docs" / "training.md").read_text()
+@pytest.mark.parametrize("page", ["training.md", "stages.md"])
+def test_yaml_of_the_training_pages_is_valid(page, tmp_path):
+    text = (ROOT / "docs" / page).read_text()
     blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 3
+    assert blocks
     for block in blocks:
         complete = "tasks:" in block and "stages:" not in block
         preset = "" if complete else f"extends: {ROOT / 'configs' / 'cs224n.yaml'}\n"

@@ -1,4 +1,4 @@
-"""The examples of docs/extending.md, added to a clone as CONTRIBUTING.md says, break no test."""
+"""The examples of docs/extending.md, added to a clone as the page says, break no test."""
 
 import os
 import shutil

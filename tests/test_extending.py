@@ -1,4 +1,4 @@
-"""The worked examples of docs/tasks.md and docs/extending.md, run as they are written."""
+"""The worked examples of the pages about tasks and docs/extending.md, run as they are written."""
 
 import csv
 import importlib

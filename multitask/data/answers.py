@@ -57,7 +57,7 @@ def asked_rows(
 
 
 def _answers_in(value: Any) -> list[tuple[str, int]]:
-    """Read the answers of a row as (text, first character); docs/tasks.md has the forms.
+    """Read the answers of a row as (text, first character); docs/task-types.md has the forms.
 
     Raises ValueError for any other form.
     """

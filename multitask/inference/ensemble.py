@@ -46,7 +46,7 @@ class Ensemble:
         config: the first run's config.
         readers: the label reader of each task.
         output: the averaged predictions and scores by task and split.
-        gains: the gain of averaging on dev; docs/comparing.md describes the keys.
+        gains: the gain of averaging on dev; docs/comparison-files.md describes the keys.
     """
 
     config: Config

@@ -1,7 +1,8 @@
 """Compare finished runs: scores over seeds, differences to a baseline, their intervals.
 
 Reads saved files only (``report.json``, ``config.yaml``, ``predictions/TASK.dev.jsonl``).
-docs/comparing.md describes the result; ``statistics.py`` explains the statistics and their limits.
+docs/comparison-files.md describes the result; ``statistics.py`` explains the statistics and their
+limits.
 """
 
 import math

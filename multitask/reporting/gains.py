@@ -32,7 +32,7 @@ class Compared(TypedDict):
 
 
 class Gains(TypedDict):
-    """The keys of ``ensemble.json``; docs/comparing.md describes them."""
+    """The keys of ``ensemble.json``; docs/comparison-files.md describes them."""
 
     format: int
     runs: list[str]
@@ -61,7 +61,8 @@ def gains(
 
     A paired bootstrap over rows: each resample scores the ensemble and every member on the same
     rows. The members are fixed, and so is the one that is best on all rows. ``overall`` is the
-    mean over tasks, without those that are ``evaluate_only``. docs/comparing.md describes the keys.
+    mean over tasks, without those that are ``evaluate_only``. docs/comparison-files.md describes
+    the keys.
     """
     entries: dict[str, Compared] = {}
     columns: dict[str, tuple[list[float], Array]] = {}

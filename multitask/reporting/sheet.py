@@ -2,8 +2,8 @@
 """A sheet: rows x columns of scores, what each row is compared with, and how it was trained.
 
 A comparison of runs and a paper's table are sheets; ``comparison.json`` and ``paper.json`` are
-their files. docs/comparing.md describes the keys. A score, or a number that follows from scores, is
-None if it is undefined. Scores of a paper's table are in percent.
+their files. docs/comparison-files.md describes the keys. A score, or a number that follows from
+scores, is None if it is undefined. Scores of a paper's table are in percent.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

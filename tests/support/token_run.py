@@ -1,4 +1,4 @@
-"""Small made data with a tag a word, and with questions, and the configs of docs/tasks.md."""
+"""Small made data with a tag a word, and with questions, and the configs of docs/task-types.md."""
 
 import json
 import random

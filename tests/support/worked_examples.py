@@ -26,8 +26,8 @@ TABLES = {
 
 
 def shown_blocks() -> Iterator[str]:
-    """Yield the blocks of Python and YAML of both pages."""
-    for page in ("tasks.md", "extending.md"):
+    """Yield the blocks of Python and YAML of the pages."""
+    for page in ("tasks.md", "task-types.md", "extending.md"):
         yield from BLOCK.findall((ROOT / "docs" / page).read_text())
 
 
