@@ -29,6 +29,8 @@ KINDS: dict[str, Callable[[str], str | None]] = {
     "summary": grid_tables.summary,
     "says": grid_tables.says,
     "paired": grid_tables.paired,
+    "effects": grid_tables.effects,
+    "together": grid_tables.together,
     "printed": grid_tables.printed,
     "excerpt": text_excerpts.excerpt,
     "lines": text_excerpts.lines,
@@ -40,7 +42,8 @@ KINDS: dict[str, Callable[[str], str | None]] = {
 
 def measured_pages() -> list[Path]:
     """List the pages with measured blocks."""
-    return [page for page in sorted(DOCS.glob("*.md")) if BLOCK.search(page.read_text())]
+    pages = sorted([*DOCS.glob("*.md"), *DOCS.glob("measured/*.md")])
+    return [page for page in pages if BLOCK.search(page.read_text())]
 
 
 def renew(text: str) -> str:

@@ -191,7 +191,7 @@ OF_SCORES = (
 )
 GOAL = re.compile(rf"\b(?:{OF_GOALS})\b", re.IGNORECASE)
 VERDICT = re.compile(rf"\b(?:{OF_GOALS}|{OF_SCORES})\b", re.IGNORECASE)
-COMPARED = {"sheet", "summary", "paired", "lines", "excerpt"}
+COMPARED = {"sheet", "summary", "paired", "effects", "together", "lines", "excerpt"}
 COMPARED |= {"runs", "conflict", "epochs", "importance", "layers"}
 TIMED = {"benchmark", "goals"}
 
