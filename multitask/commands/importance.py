@@ -17,7 +17,9 @@ from multitask.utils.errors import UserError, check_text
 
 if TYPE_CHECKING:
     from multitask.config import Config
+    from multitask.inference.load_run import TrainedRun
     from multitask.reporting.figures.maps import Importance
+    from multitask.tasks.rows import Rows
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,6 +119,7 @@ def _computed(
 
     trained = TrainedRun(directory, config)
     for task in tasks:
+        predicted: list[str] = []
         if not weighs_states(trained.model.module(task).scoring_pooler):
             continue
         if arguments.text:
@@ -126,8 +129,25 @@ def _computed(
             split = trained.load_split(task, "dev")
             form = input_of(config.tasks[task])
             rows, tokens = [form.sequences(row) for row in split.rows.texts], split.tokens
+            predicted = _predicted(
+                trained, task, split.rows.take(range(len(rows))[: arguments.examples])
+            )
         else:
             continue
         which, examples = ("texts", len(rows)) if arguments.text else ("dev", arguments.examples)
         scorer = trained.scorer_for(task)
-        yield importance(scorer, task, tokens, rows, split=which, examples=examples)
+        yield importance(
+            scorer, task, tokens, rows, split=which, examples=examples, predicted=predicted
+        )
+
+
+def _predicted(trained: "TrainedRun", task: str, rows: "Rows") -> list[str]:
+    """Return the class that the task predicts for each row; [] for other tasks."""
+    from multitask.tasks.records import predicted_records
+
+    reader = trained.readers[task]
+    if not reader.names or not len(rows):
+        return []
+    scores = trained.score(task, rows)
+    records = predicted_records(rows, reader, scores.predictions, scores.scores)
+    return [record["name"] for record in records if isinstance(record.get("name"), str)]

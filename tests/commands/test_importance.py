@@ -95,6 +95,9 @@ def test_a_run_gives_pictures_and_numbers(run_dir, tmp_path, capsys):
         np.testing.assert_allclose(result["mean"], weights[distinct].mean(0), rtol=1e-5)
         shown = 4 * sides
         assert len(result["texts"]) == shown
+        dev = map(json.loads, (run_dir / "predictions" / f"{result['task']}.dev.jsonl").open())
+        predicted = [record["name"] for record, _ in zip(dev, range(4), strict=False)]
+        assert result["predicted"] == [name for name in predicted for _ in range(sides)]
         np.testing.assert_allclose(result["weights"], weights[:shown], rtol=1e-5)
         assert 0 <= result["above_0"] <= 1
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from scipy.stats import ttest_rel
 
 from multitask.reporting import sheet_tables
@@ -113,29 +114,97 @@ def says(name: str) -> str | None:
     return text.strip("\n") + "\n" if text else None
 
 
-def paired(name: str) -> str | None:
-    """Write the difference of the second of two rows to the first, for a sheet of such pairs.
+# the name of a difference, and the seeds' scores of both rows by column
+Pair = tuple[str, dict[str, Sequence[float]], dict[str, Sequence[float]]]
 
-    The test is scipy's paired t-test over seeds, which takes the dev rows as fixed. p is corrected
-    over the pairs by Holm's method.
+
+def paired(name: str) -> str | None:
+    """Write the difference of the second of two rows to the first, for a sheet of such pairs."""
+    stored = load_sheet(name)
+    if stored is None:
+        return None
+    pairs = zip(stored["rows"][::2], stored["rows"][1::2], strict=True)
+    return _over_seeds(
+        stored,
+        [
+            (f"{second['name']} - {first['name']}", _values(first), _values(second))
+            for first, second in pairs
+        ],
+    )
+
+
+def effects(name: str) -> str | None:
+    """Write the difference of each value of a grid's axes to the axis' first value.
+
+    It is the mean over the points of the other axes, seed by seed.
     """
     stored = load_sheet(name)
     if stored is None:
         return None
-    pairs = list(zip(stored["rows"][::2], stored["rows"][1::2], strict=True))
-    rows = [[f"{second['name']} - {first['name']}"] for first, second in pairs]
-    said = []
+    pairs: list[Pair] = []
+    for axis in stored["axes"]:
+        first, *others = (
+            _mean_values([row for row in stored["rows"] if row["point"][axis["key"]] == label])
+            for label in axis["labels"]
+        )
+        for label, values in zip(axis["labels"][1:], others, strict=True):
+            pairs.append((f"{axis['key']}: {label} - {axis['labels'][0]}", first, values))
+    return _over_seeds(stored, pairs)
+
+
+def together(names: str) -> str | None:
+    """Write what training tasks together changes, over runs of one task each.
+
+    ``names`` is ``ALONE,SHEET:ROW:ROW``: in the sheet ``ALONE`` the row of a column begins with the
+    name of its task; the rows of ``SHEET`` trained all tasks.
+    """
+    alone, _, rest = names.partition(",")
+    sheet, *rows = rest.split(":")
+    single, joint = load_sheet(alone), load_sheet(sheet)
+    if single is None or joint is None:
+        return None
+    values: dict[str, Sequence[float]] = {
+        name: row["cells"][name]["values"]
+        for name, column in single["columns"].items()
+        for row in single["rows"]
+        if row["name"].startswith(column["task"])
+    }
+    named = {row["name"]: row for row in joint["rows"]}
+    pairs: list[Pair] = [
+        (f"{named[row]['title']} - one task per run", values, _values(named[row])) for row in rows
+    ]
+    return f"{_over_seeds(joint, pairs)}\n{source_line(joint['source'])}\n"
+
+
+def _values(row: Any) -> dict[str, Sequence[float]]:
+    return {name: cell["values"] for name, cell in row["cells"].items()}
+
+
+def _mean_values(rows: Sequence[Any]) -> dict[str, Sequence[float]]:
+    """Return the mean over rows, seed by seed."""
+    return {
+        name: np.mean([row["cells"][name]["values"] for row in rows], axis=0).tolist()
+        for name in rows[0]["cells"]
+    }
+
+
+def _over_seeds(stored: StoredSheet, pairs: Sequence[Pair]) -> str:
+    """Write the second of each pair minus the first.
+
+    The test is scipy's paired t-test over seeds, which takes the dev rows as fixed. p is corrected
+    over the pairs by Holm's method.
+    """
+    rows, said = [[markdown(name)] for name, _, _ in pairs], []
     for column in stored["columns"]:
         compared = []
-        cells: list[Any] = [[row["cells"][column] for row in pair] for pair in pairs]
-        tests = [ttest_rel(second["values"], first["values"]) for first, second in cells]
+        tests = [ttest_rel(second[column], first[column]) for _, first, second in pairs]
         corrected = holm([test.pvalue for test in tests])
-        for row, (first, second), test, p in zip(rows, cells, tests, corrected, strict=True):
+        for row, (name, first, second), test, p in zip(rows, pairs, tests, corrected, strict=True):
             low, high = test.confidence_interval(stored["confidence"])
-            value = second["mean"] - first["mean"]
+            value = float(np.mean(second[column]) - np.mean(first[column]))
             gain: Any = {"value": value, "low": low, "high": high, "p_holm": p}
             row.append(sheet_tables.difference_cell(gain))
-            compared.append(Compared(row[0], gain))
+            compared.append(Compared(name, gain))
         said.append(f"- {markdown(sentence(stored['columns'][column]['title'], compared))}")
     table = Table(("over seeds", *titles(stored)), rows)
     return "\n".join([table.markdown(), "", *said]) + "\n"

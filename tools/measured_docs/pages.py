@@ -33,6 +33,8 @@ KINDS: dict[str, Callable[[str], str | None]] = {
     "metrics": grid_tables.metrics,
     "says": grid_tables.says,
     "paired": grid_tables.paired,
+    "effects": grid_tables.effects,
+    "together": grid_tables.together,
     "printed": grid_tables.printed,
     "excerpt": text_excerpts.excerpt,
     "lines": text_excerpts.lines,

@@ -11,6 +11,7 @@
 | what `table` wrote, in a directory named as its layout | papers/NAME.json |
 | what `export` wrote | its model card: exports/NAME.md |
 | NAME.json, which `importance` wrote | importance/NAME.json |
+| such a run, if its log has the space of its vectors | and its evaluations: space/NAME-SEED.json |
 
 In a paper's table, the columns that have no runs now keep what was stored before.
 Copy what `sts` or `evaluate-search` wrote to docs/results/written/NAME.md by hand.
@@ -98,6 +99,14 @@ def store(path: Path, results: Path = RESULTS) -> None:
         folder = "trials" if report.trial else "contrastive" if contrastive else ""
         directory = results / folder
         _write(directory / f"{path.name}.json", _read(RunDirectory(path).report))
+        events = RunDirectory(path).load_events()
+        if any(event["event"] == "space" for event in events):
+            space = {
+                "command": run_command(report),
+                "commit": str(report.git_revision),
+                "events": [event for event in events if event["event"] in ("space", "eval")],
+            }
+            _write(results / "space" / f"{path.name}.json", space)
 
 
 def _read(file: Path) -> Any:
@@ -182,10 +191,8 @@ def _store_paper(directory: Path, results: Path) -> None:
 
 
 def _store_importance(file: Path, results: Path) -> None:
-    """Store what `importance` wrote, without its examples."""
+    """Store what `importance` wrote."""
     entries = _read(file)
-    for entry in entries:
-        del entry["texts"], entry["weights"]
     runs = [Path(run) for run in dict.fromkeys(entry["run"] for entry in entries)]
     command = f"importance {' '.join(map(str, runs))}"
     tasks = {entry["task"] for entry in entries}

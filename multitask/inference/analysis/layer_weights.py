@@ -95,6 +95,7 @@ def importance(
     *,
     split: str,
     examples: int,
+    predicted: Sequence[str] = (),
 ) -> Importance:
     """Record the weights that a task's pooler gives to hidden states in forward passes.
 
@@ -108,6 +109,7 @@ def importance(
         sequences: the texts of each sequence of each row.
         split: the name of the rows, for the figure.
         examples: the number of rows whose weights are returned one by one.
+        predicted: the class that the task predicts for each of these rows, if it predicts classes.
     """
     model = scorer.model
     pooler = model.module(task).scoring_pooler
@@ -120,7 +122,9 @@ def importance(
 
         weighed = scorer.over_rows(inputs, weights_of, title=f"scoring the layers of {task}")
     weights = weighed.cpu().numpy()
-    sentences = [" / ".join(texts) for row in sequences[:examples] for texts in row]
+    shown = sequences[:examples]
+    sentences = [" / ".join(texts) for row in shown for texts in row]
+    answers = [answer for row, answer in zip(shown, predicted, strict=False) for _ in row]
     return Importance(
         task=task,
         split=split,
@@ -129,4 +133,5 @@ def importance(
         **by_length(weights, np.diff(inputs.offsets)),
         texts=sentences,
         weights=weights[which[:examples].ravel()].tolist(),
+        predicted=answers,
     )

@@ -183,6 +183,8 @@ def schedule_bins(last: int, tasks: int) -> np.ndarray:
     return np.append(np.arange(0.5, last - width + 1, width), last + 0.5)
 
 
+# curves of such different lengths are drawn over the share of their steps
+MUCH_LONGER = 2
 # a run's scores by step, for each task and metric
 Curves = dict[tuple[str, str], dict[int, float]]
 # (report, log, evaluations in the log) -> curves
@@ -231,7 +233,9 @@ def draw_curve_bands(
     A panel per task shows the group's mean at each evaluation of the selection split, and a band
     from the lowest to the highest seed. Steps that only some runs of a group reached are left out,
     as their mean would be over other seeds. Undefined scores are gaps. Vertical lines mark where
-    stages begin, if they begin at the same steps in all runs.
+    stages begin, if they begin at the same steps in all runs. If a group has more than
+    ``MUCH_LONGER`` times the steps of another, each curve is drawn over the share of its own steps,
+    which the legend counts: over steps, the shorter ones would fill a corner.
 
     Args:
         groups: the runs of each group.
@@ -242,12 +246,19 @@ def draw_curve_bands(
         UserError: a run without report.json or without its log.
     """
     splits, stages, curves = set(), [], dict[str, list[Curves]]()
-    for name, runs in zip(style.labels(groups, width=40), groups.values(), strict=True):
-        label = f"{name} (1 seed)" if len(runs) == 1 else f"{name} ({len(runs)} seeds)"
+    for name, runs in groups.items():
         loaded = [_load_curves(RunDirectory(run), curves_of) for run in runs]
         splits |= {split for split, _, _ in loaded}
         stages += [begins for _, begins, _ in loaded]
-        curves[label] = [of for _, _, of in loaded]
+        curves[name] = [of for _, _, of in loaded]
+    ends = {name: max([1, *(step for of in every for steps in of.values() for step in steps)])
+            for name, every in curves.items()}  # fmt: skip
+    shares = max(ends.values()) > MUCH_LONGER * min(ends.values())
+    names = {}
+    for name, shown in zip(groups, style.labels(groups, width=40), strict=True):
+        length = f"{ends[name]:,} steps, " * shares
+        seeds = "1 seed" if len(groups[name]) == 1 else f"{len(groups[name])} seeds"
+        names[name] = f"{shown} ({length}{seeds})"
     keys = list(dict.fromkeys(key for every in curves.values() for of in every for key in of))
     titles = [style.metric_title(*key) for key in keys]
     figure, places = style.panels(titles, (3.9, 3.3), in_a_row=IN_A_ROW)
@@ -256,17 +267,22 @@ def draw_curve_bands(
             if seeds := [of[key] for of in every if key in of]:
                 steps = sorted(set.intersection(*map(set, seeds)))
                 scores = np.array([[seed[step] for step in steps] for seed in seeds])
-                look = style.group_style(place)
-                axes.plot(steps, scores.mean(axis=0), label=name, **style.LOOKS["curve"], **look)
+                look = style.group_style(place) | style.LOOKS["curve"]
+                unit = 100 / ends[name] if shares else 1
+                across = [unit * step for step in steps]
+                axes.plot(across, scores.mean(axis=0), label=names[name], **look)
                 if len(seeds) > 1:
                     low, high = scores.min(axis=0), scores.max(axis=0)
                     band = {"color": look["color"], "alpha": 0.18, "linewidth": 0}
-                    axes.fill_between(steps, low, high, **band)
-        style.step_axis(axes, stages[0] if stages.count(stages[0]) == len(stages) else [])
+                    axes.fill_between(across, low, high, **band)
+        if shares:
+            axes.set_xlabel("share of its own steps, in %")
+        else:
+            style.step_axis(axes, stages[0] if stages.count(stages[0]) == len(stages) else [])
     places[0].set_ylabel(f"{measure} on {' or '.join(sorted(splits))}")
     if any(len(every) > 1 for every in curves.values()):
         places[0].fill_between([], [], color=style.PALE, label="lowest to highest seed")
-    style.legend_below(figure, list(curves))
+    style.legend_below(figure, list(names.values()))
     return figure
 
 
@@ -296,57 +312,67 @@ BY_LAYER = ("cls", "mean", "max")  # poolings of one layer
 AVERAGE = "first-last mean"  # one number per encoder, drawn as a horizontal line
 NAME = 70  # characters of an encoder's name
 TITLE = "Agreement of the sentence vectors with human scores"
-Line = tuple[str, Any, style.Look]  # label, a score or one per layer, look
 
 
 def draw_layers(encoders: Mapping[str, Mapping[str, SuiteLayers]]) -> "style.Figure":
     """Draw Spearman by layer, where layer 0 is the embeddings.
 
-    One encoder has a panel per suite with a curve per pooling. Several encoders have a row of
-    panels per suite, one panel per pooling, with a curve per encoder; the suites are those of the
-    first encoder.
+    One encoder has a panel per suite with a curve per pooling. Several encoders have a panel per
+    pooling: a curve per encoder is the mean over the suites of the first encoder, and a faint one
+    is a suite.
     """
-    first, *others = encoders.values()
-    lines: dict[str, list[Line]] = {}  # by panel
+    (first, suites), *others = encoders.items()
     if others:
-        names = style.labels(encoders, width=NAME)
-        for suite in first:
-            for pooling in BY_LAYER:
-                panel = lines.setdefault(f"{suite}, {STYLES[pooling][2]}", [])
-                for place, (name, of) in enumerate(zip(names, encoders.values(), strict=True)):
-                    if suite in of:
-                        scores, look = of[suite]["all"], style.group_style(place)
-                        panel.append((name, scores[pooling], look))
-                        panel += [("", scores[AVERAGE], look)] * (pooling == "mean")
-        title, size = f"{TITLE}, by layer", (2.9, 2.3)
-    else:
-        for suite, entry in first.items():
-            lines[suite] = [
-                (title, entry["all"][name], {"color": colour, "marker": marker})
-                for name, (colour, marker, title) in STYLES.items()
-            ]
-        name = style.label(next(iter(encoders)), width=NAME)
-        title, size = f"{TITLE}, by layer\n{name}", (2.6, 2.3)
-    shared = {"sharex": True, "sharey": True}
-    in_a_row = len(BY_LAYER) if others else 4
-    figure, places = style.panels(list(lines), size, (1.0, 1.2), in_a_row, **shared)
-    average: style.Look = {"linestyle": "--", "linewidth": 1.2}
-    for axes, panel in zip(places, lines.values(), strict=True):
-        for label, values, look in panel:
-            if isinstance(values, list):
-                values = 100 * style.numbers(values)
-                axes.plot(values, **style.LOOKS["curve"], **look, label=label)
-            elif values is not None:
-                axes.axhline(100 * values, color=look["color"], **average, label=label)
-        axes.locator_params(axis="x", integer=True)
-        axes.tick_params(labelbottom=True)
-        axes.set_xlabel("layer (0: embeddings)", fontsize=style.SMALL)
-    if others:
-        places[-1].plot([], [], color=style.DARK, **average, label=STYLES[AVERAGE][2])
+        return _several_encoders(encoders)
+    size, shared = (2.6, 2.3), {"sharex": True, "sharey": True}
+    figure, places = style.panels(list(suites), size, (1.0, 1.2), 4, **shared)
+    for axes, entry in zip(places, suites.values(), strict=True):
+        for name, (colour, marker, title) in STYLES.items():
+            look = {"color": colour, "marker": marker}
+            _by_layer(axes, entry["all"][name], look | style.LOOKS["curve"], title)
+    title = f"{TITLE}, by layer\n{style.end_of_path(first, NAME)}"
     figure.supylabel("Spearman x 100, all pairs", fontsize=style.LABEL)
     figure.suptitle(title, fontsize=style.TITLE)
     style.legend_below(figure)
     return figure
+
+
+def _several_encoders(encoders: Mapping[str, Mapping[str, SuiteLayers]]) -> "style.Figure":
+    """Draw a panel per pooling, with the mean over suites and each suite of every encoder."""
+    suites = list(next(iter(encoders.values())))
+    titles = [STYLES[pooling][2] for pooling in BY_LAYER]
+    figure, places = style.panels(titles, (3.3, 3.6), (0.4, 0.6), 3, sharey=True)
+    names = style.labels([style.end_of_path(name, NAME) for name in encoders], width=NAME)
+    for axes, pooling in zip(places, BY_LAYER, strict=True):
+        for place, (name, of) in enumerate(zip(names, encoders.values(), strict=True)):
+            of_all: list[Any] = [of[suite]["all"] for suite in suites if suite in of]
+            look = style.group_style(place) | style.LOOKS["curve"]
+            scores = np.array([style.numbers(one[pooling]) for one in of_all])
+            for suite in scores:
+                axes.plot(100 * suite, color=look["color"], linewidth=0.7, alpha=0.3)
+            missing = f" ({len(of_all)} of {len(suites)} suites)" * (len(of_all) < len(suites))
+            _by_layer(axes, scores.mean(axis=0).tolist(), look, name + missing)
+            if pooling == "mean":
+                averages = style.numbers(one[AVERAGE] for one in of_all)
+                _by_layer(axes, averages.mean(), look, "")
+    places[-1].plot([], [], color=style.DARK, **style.LOOKS["average"], label=STYLES[AVERAGE][2])
+    places[-1].plot([], [], color=style.DARK, linewidth=0.7, alpha=0.3, label="one suite")
+    places[0].set_ylabel("Spearman x 100, all pairs", fontsize=style.LABEL)
+    title = f"{TITLE}, by layer: mean over {', '.join(suites)}"
+    figure.suptitle(style.wrapped(title, 100, longest=len(title)), fontsize=style.TITLE)
+    style.legend_below(figure)
+    return figure
+
+
+def _by_layer(axes: "style.Axes", scores: Any, look: style.Look, label: str) -> None:
+    """Draw a score per layer as a curve, or one score of an encoder as a horizontal line."""
+    if isinstance(scores, list):
+        axes.plot(100 * style.numbers(scores), **look, label=label)
+    elif scores is not None:
+        axes.axhline(100 * scores, color=look["color"], **style.LOOKS["average"], label=label)
+    axes.locator_params(axis="x", integer=True)
+    axes.tick_params(labelbottom=True)
+    axes.set_xlabel("layer (0: embeddings)", fontsize=style.LABEL)
 
 
 def draw_domains(suites: Mapping[str, SuiteLayers], source: str) -> "style.Figure":
@@ -359,7 +385,7 @@ def draw_domains(suites: Mapping[str, SuiteLayers], source: str) -> "style.Figur
         for suite, entry in suites.items()
         for subset, values in entry["subsets"].items()
     ]
-    title = f"{TITLE}, by subset\n{style.label(source, width=NAME)}"
+    title = f"{TITLE}, by subset\n{style.end_of_path(source, NAME)}"
     figure, (axes,) = style.panels([""], (7.0, 1.8 + 0.35 * max(len(rows), 3)))
     for number, (name, (colour, marker, pooling)) in enumerate(STYLES.items()):
         scores = [values[name] for _, values in rows]
@@ -379,10 +405,13 @@ def draw_domains(suites: Mapping[str, SuiteLayers], source: str) -> "style.Figur
 
 
 MAX_PAIRS_WITH_NUMBERS = 12
+PLAIN: style.Look = {"marker": ""}  # of a line over dots
 
 
 def draw_conflict(events: list[Event], stages: list[tuple[int, str]]) -> "style.Figure | None":
     """Draw each pair's cosine over the encoder (left) and its mean over time per part (right).
+
+    A cosine of one batch is mostly noise, so it is a dot; the line is the running mean.
 
     None if the run did not measure it (see `training.conflict_steps`) or never had two tasks.
     """
@@ -401,12 +430,15 @@ def draw_conflict(events: list[Event], stages: list[tuple[int, str]]) -> "style.
         known = [cosine for cosine in cosines(part, pair) if math.isfinite(cosine)]
         return float(np.mean(known)) if known else math.nan
 
-    titles = ["below 0 the tasks pull apart", "mean over the training, by layer"]
+    titles = ["running mean; below 0 the tasks pull apart", "mean over the training, by layer"]
     size = (5.5, max(3.6, 0.34 * len(parts) + 1.6))
     figure, (over_time, by_layer) = style.panels(titles, size, in_a_row=2, width_ratios=[3, 2])
     steps, names = [event["step"] for event in measured], style.labels(pairs)
     for place, (pair, name) in enumerate(zip(pairs, names, strict=True)):
-        over_time.plot(steps, cosines("all", pair), label=name, **style.group_style(place))
+        look = style.group_style(place)
+        one = {"color": look["color"], "marker": ".", "markersize": 3, "alpha": 0.3}
+        over_time.plot(steps, cosines("all", pair), linestyle="none", **one)
+        over_time.plot(steps, smoothed(cosines("all", pair)), label=name, **look | PLAIN)
     over_time.axhline(0, **style.LOOKS["zero"])
     over_time.set_ylabel("cosine of the encoder's gradients")
     style.step_axis(over_time, stages)
@@ -423,9 +455,9 @@ def draw_conflict(events: list[Event], stages: list[tuple[int, str]]) -> "style.
 
 
 SPACE = {
-    "alignment": "alignment of similar pairs",
-    "uniformity": "uniformity of all sentences",
-    "mean_cosine": "mean cosine of any two",
+    "alignment": "alignment of similar pairs\n(lower is better)",
+    "uniformity": "uniformity of all sentences\n(lower is better)",
+    "mean_cosine": "mean cosine of any two\n(lower is better)",
 }
 
 

@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,20 @@ from multitask.reporting.figures.curves import draw_curve_bands, loss_gaps
 from multitask.reporting.figures.maps import draw_heatmaps
 from multitask.reporting.grid_axes import heatmaps, long_axes
 from multitask.reporting.sheet import MEAN, Sheet
+from multitask.reporting.verdicts import significant
 from multitask.store.run_directory import RunDirectory
 
 IN_A_ROW = 4
+FULL = 100.0  # of a paper's table, whose scores are in percent
 # More curves than colours are hard to tell apart.
 MAX_CURVES = len(style.GROUPS)
 # characters per line of a method's name, of a panel's title, and of a task below the axis
-NAME, PANEL_TITLE, TICK = 48, 30, 14
+NAME, PANEL_TITLE = 36, 28
+# inches of a letter of a method's name, and around the longest name
+LETTER, AROUND = 0.09, 0.5
+# characters per line of a panel's title in a figure of gains; a gain's keys in a sheet
+GAIN_TITLE = 22
+DIFFERENCE = {"mean": "value", "low": "low", "high": "high"}
 
 
 def draw_all(directory: Path, comparison: Sheet) -> list[Path]:
@@ -110,7 +117,8 @@ def draw_paper_table(directory: Path, table: Sheet) -> list[Path]:
     Gains are differences of means, so a table of standard deviations has no figure of them.
     """
     figures = {directory / "paper_scores.png": draw_scores(table)}
-    if table["statistic"] != "sd" and any(any(_gains(table, row)) for row in table["rows"]):
+    gains = any(_gain(table, row, name) for row in table["rows"] for name in table["columns"])
+    if table["statistic"] != "sd" and gains:
         figures[directory / "paper_gain.png"] = draw_gains(table)
     return style.save_figures(figures)
 
@@ -122,8 +130,9 @@ def draw_scores(table: Sheet) -> "style.Figure":
     paper's table has the standard deviation and the printed value; the median replaces the mean if
     the table shows medians, and a table of standard deviations shows these alone. The axes of all
     its panels span the same number of points, as in MaxPoolBERT's Figure 3, so that distances can
-    be compared between panels. Rows are listed down the side; the points of a ``curve`` are joined
-    from left to right.
+    be compared between panels. Rows are listed down the side. The points of a ``curve`` are joined
+    from left to right; ours and the paper's are each drawn above their own baseline, as another
+    encoder may score so differently that both curves would be flat on one axis.
     """
     statistic, curve = table["statistic"], table.get("curve")
     columns: dict[str, list[Any]] = {}
@@ -132,17 +141,19 @@ def draw_scores(table: Sheet) -> "style.Figure":
         if any(cell and cell["values"] for cell in cells):
             columns[style.wrapped(column["title"], PANEL_TITLE)] = cells
     names = _names([row["title"] for row in table["rows"]])
+    relative = bool(curve) and statistic != "sd"
+    base = [row["name"] for row in table["rows"]].index(table["baseline"]) if relative else None
     lines_of_names = sum(name.count("\n") + 1 for name in names)
-    size = (2.6, 2.9 if curve else max(2.2, 0.9 + 0.21 * lines_of_names))
+    size = (2.4, 2.9 if curve else max(2.2, 0.9 + 0.21 * lines_of_names))
     shared = {"sharex" if curve else "sharey": True}
-    edge = (1.2 if curve else 3.0, 0.6)
+    edge = (1.2 if curve else _side(names), 0.6)
     figure, places = style.panels(list(columns), size, edge, IN_A_ROW, **shared)
     labels = {"seed": "one seed", "printed": "paper", "mean": f"ours: {statistic}"}
     labels["interval"] = "ours: ± standard deviation over seeds"
     if not table["paper"]:
         labels |= {"mean": "mean", "best": "best mean", "interval": "95 % interval of the mean"}
     for axes, cells in zip(places, columns.values(), strict=False):
-        shown = _spreads(cells, statistic) if table["paper"] else _intervals(cells)
+        shown = _spreads(cells, statistic, base) if table["paper"] else _intervals(cells)
         _dots(axes, shown, labels, upright=bool(curve))
         if curve:
             axes.set_xticks(range(len(names)), names)
@@ -150,22 +161,35 @@ def draw_scores(table: Sheet) -> "style.Figure":
     if not curve:
         places[0].set_yticks(range(len(names)), names)  # of all panels, the first on top
         places[0].set_ylim(len(names) - 0.5, -0.5)
+    if base is not None:
+        places[0].set_ylabel(f"points above {curve} = {names[base]}")
     if table["paper"]:
-        _span_alike(places, upright=bool(curve), start=0.0 if statistic == "sd" else None)
+        start = 0.0 if statistic == "sd" else None
+        style.span_alike(places, upright=bool(curve), start=start, end=FULL)
     else:
         _mark_baseline(table, places, list(columns.values()))
     style.legend_below(figure)
     return figure
 
 
-def _spreads(cells: Sequence[Any], statistic: str) -> list[Row | None]:
-    """Return the dots of a paper's column: the standard deviation around what the table shows."""
+def _spreads(cells: Sequence[Any], statistic: str, base: int | None = None) -> list[Row | None]:
+    """Return the dots of a paper's column: the standard deviation around what the table shows.
+
+    With ``base``, ours and the paper's are above those of that row.
+    """
+    zero = {} if base is None else cells[base] or {}
+
+    def above(value: float | None, key: str) -> float | None:
+        if base is None or value is None:
+            return value
+        return None if zero.get(key) is None else value - zero[key]
+
     rows: list[Row | None] = []
     for cell in cells:
-        middle, sd = cell and cell.get(statistic), cell and cell.get("sd")
-        row = cell and {"mean": middle, "printed": cell.get("printed")}
+        middle, sd = cell and above(cell.get(statistic), statistic), cell and cell.get("sd")
+        row = cell and {"mean": middle, "printed": above(cell.get("printed"), "printed")}
         if row and statistic != "sd":
-            row["values"] = cell["values"]
+            row["values"] = [above(value, statistic) for value in cell["values"]]
             if middle is not None and sd is not None:
                 row |= {"low": middle - sd, "high": middle + sd}
         rows.append(row)
@@ -191,45 +215,102 @@ def _mark_baseline(
         first.get_yticklabels()[at].set_fontweight("bold")
 
 
-def _span_alike(places: "Sequence[style.Axes]", *, upright: bool, start: float | None) -> None:
-    """Let the scores of all panels span as many points; they begin at ``start`` if it is given."""
-    limits = [axes.get_ylim() if upright else axes.get_xlim() for axes in places]
-    span = max(high - (low if start is None else start) for low, high in limits)
-    for axes, (low, high) in zip(places, limits, strict=True):
-        begin = (low + high - span) / 2 if start is None else start
-        (axes.set_ylim if upright else axes.set_xlim)(begin, begin + span)
-
-
 def _names(titles: Sequence[str]) -> list[str]:
     return [textwrap.fill(name, NAME) for name in style.labels(titles, width=style.LONGEST)]
 
 
-def draw_gains(table: Sheet) -> "style.Figure":
-    """Draw the gain over the baseline, with its interval, by the number of training rows.
+def _side(names: Sequence[str]) -> float:
+    """Return the inches that the names of rows need."""
+    return AROUND + LETTER * max(len(line) for name in names for line in name.splitlines())
 
-    The paper's gains are open marks next to ours. If the columns are sizes of training sets
-    (``cells``), each task is a line; else each task is a point, in the order of their sizes. The
-    first column of a task counts.
+
+def draw_gains(table: Sheet) -> "style.Figure":
+    """Draw the difference of each row to its baseline, with its interval, and the paper's.
+
+    If the columns are sizes of training sets (``cells``), each task is a line over them. Else each
+    column is a panel with a row per method; a filled mark is a significant difference. All panels
+    have one scale, on which a few long intervals squeeze no other.
     """
-    by_size = any(column.get("cells") for column in table["columns"].values())
-    point = f"{table['curve']} = " if table.get("curve") else ""
-    series: dict[str, dict[str, Row]] = {}
-    sizes: dict[str, tuple[int, str]] = {}  # of the ticks, with the column's title
+    if any(column.get("cells") for column in table["columns"].values()):
+        return _gains_by_size(table)
+    rows = [row for row in table["rows"] if any(_gain(table, row, c) for c in table["columns"])]
+    columns = {
+        name: gains
+        for name in table["columns"]
+        if any(gains := [_gain(table, row, name) for row in rows])
+    }
+    titles, sizes = [], {name: _rows_of(table, name) for name in columns}
+    if all(sizes.values()):
+        columns = dict(sorted(columns.items(), key=lambda item: sizes[item[0]]))
+    for name in columns:
+        trained = f"\n{sizes[name]:,} training rows" if sizes[name] else ""
+        titles.append(style.wrapped(table["columns"][name]["title"], GAIN_TITLE) + trained)
+    names = _names([sheet.compared_title(table, row) for row in rows])
+    lines_of_names = sum(name.count("\n") + 1 for name in names)
+    size = (2.2, max(1.6, 1.2 + 0.23 * lines_of_names))
+    figure, places = style.panels(titles, size, (_side(names), 0.4), IN_A_ROW, sharey=True)
+    for axes, gains in zip(places, columns.values(), strict=False):
+        _forest(axes, gains)
+    style.limit_intervals(places, list(columns.values()))
+    places[0].set_yticks(range(len(names)), names)
+    places[0].set_ylim(len(names) - 0.5, -0.5)
+    title = f"Difference of the mean to {_base(table)}, in points"
+    across = int(figure.get_figwidth() / LETTER)
+    figure.suptitle(textwrap.fill(title, across), fontsize=style.TITLE)
+    style.legend_below(figure)
+    return figure
+
+
+def _forest(axes: "style.Axes", gains: Sequence[Row | None]) -> None:
+    """Draw a row per difference: its interval, its mark, and the paper's."""
+    for place, gain in enumerate(gains):
+        if not gain:
+            continue
+        look = style.LOOKS["significant" if gain["significant"] else "not_significant"]
+        label = "significant" if gain["significant"] else "not significant"
+        bar = style.LOOKS["interval"] | {"color": look["markeredgecolor"]}
+        axes.plot([gain["low"], gain["high"]], [place] * 2, **bar, label="95 % interval")
+        axes.plot([gain["mean"]], [place], **look, label=label)
+        if gain["printed"] is not None:
+            printed = style.LOOKS["printed"] | {"linestyle": "none"}
+            axes.plot([gain["printed"]], [place], **printed, label="paper")
+    axes.axvline(0, **style.LOOKS["zero"])
+    style.quiet_frame(axes, across=True)
+
+
+def _base(table: Sheet) -> str:
+    one = sheet.has_one_baseline(table)
+    return (
+        style.label(sheet.title_of(table, table["baseline"]), 40) if one else "each row's baseline"
+    )
+
+
+def _rows_of(table: Sheet, column: str) -> int:
+    """Return the rows of a column's training set; 0 if it is not known or rows differ in it."""
+    found = {sheet.facts(row, column).get("train_rows") for row in table["rows"]
+             if column in row["cells"]}  # fmt: skip
+    known = found - {None}
+    return known.pop() or 0 if len(known) == 1 else 0
+
+
+def _gains_by_size(table: Sheet) -> "style.Figure":
+    """Draw a line per row and task over the sizes of the training set."""
+    series: dict[str, dict[int, Row]] = {}
     for row in table["rows"]:
-        title = sheet.compared_title(table, row)
-        for task, column, size, gain in _gains(table, row):
-            tick = f"{size:,}" if by_size else f"{style.wrapped(column, TICK)}\n{size:,}"
-            sizes[tick] = (size, column)
-            name = f"{title}, {task}" if by_size else point + title
-            series.setdefault(name, {})[tick] = gain
-    ticks = sorted(sizes, key=lambda tick: sizes[tick])
-    width = max(7.5, 1.6 + max(1.1, 0.24 * len(series)) * len(ticks))
+        for name, column in table["columns"].items():
+            gain, size = _gain(table, row, name), sheet.facts(row, name).get("train_rows")
+            if gain and size:
+                task = column.get("of") or column.get("task")
+                of_task = series.setdefault(f"{sheet.compared_title(table, row)}, {task}", {})
+                of_task.setdefault(size, gain)  # the first metric of a task
+    sizes = sorted({size for gains in series.values() for size in gains})
+    width = max(7.5, 1.6 + max(1.1, 0.24 * len(series)) * len(sizes))
     figure, (axes,) = style.panels([""], (width, 4.5))
     names, key = _names(list(series)), "open mark: the paper's gain"
     open_mark: style.Look = {"linestyle": "none", "markerfacecolor": "none"}
     for number, gains in enumerate(series.values()):
-        look = style.group_style(number) | {"linestyle": "-" if by_size else "none"}
-        places = np.array([ticks.index(tick) for tick in gains]) + style.aside(number, len(series))
+        look = style.group_style(number) | {"linestyle": "-"}
+        places = np.array([sizes.index(size) for size in gains]) + style.aside(number, len(series))
         keys = ("mean", "low", "high", "printed")
         value, low, high, paper = (style.numbers(gain[k] for gain in gains.values()) for k in keys)
         bars = np.maximum(0.0, [value - low, high - value])
@@ -238,33 +319,25 @@ def draw_gains(table: Sheet) -> "style.Figure":
     if any(gain["printed"] is not None for gains in series.values() for gain in gains.values()):
         axes.plot([], [], marker=style.MARKERS[0], color=style.DARK, label=key, **open_mark)
     axes.axhline(0, **style.LOOKS["zero"])
-    axes.set_xticks(range(len(ticks)), ticks)
+    axes.set_xticks(range(len(sizes)), [f"{size:,}" for size in sizes])
     axes.set_xlabel("training rows")
-    one = sheet.has_one_baseline(table)
-    base = sheet.title_of(table, table["baseline"]) if one else "each row's baseline"
-    axes.set_ylabel(f"{style.wrapped(f'gain over {base}', 40)}\nin points, 95 % interval")
+    axes.set_ylabel(f"{textwrap.fill(f'gain over {_base(table)}', 40)}\nin points, 95 % interval")
     style.legend_below(figure, [*names, key])
     return figure
 
 
-def _gains(table: Sheet, row: sheet.Row) -> Iterator[tuple[str, str, int, Row]]:
-    """Yield task, column's title, training rows and difference to the baseline in points.
-
-    There is one per task and size of the training set. The paper's difference is ``printed``.
-    """
-    done = set()
-    base = sheet.baseline_of(table, row)
-    for name, cell in row["cells"].items():
-        column, gain = table["columns"][name], cell.get("difference")
-        size = sheet.facts(row, name).get("train_rows")
-        task, label = column.get("of") or column.get("task", ""), column.get("cells")
-        if gain and size and (task, label) not in done and None not in (gain["value"], gain["low"]):
-            done.add((task, label))
-            other = base["cells"].get(name) if base else None
-            ours, its = cell.get("printed"), other.get("printed") if other else None
-            paper = None if ours is None or its is None else ours - its
-            shown = {"mean": gain["value"], "low": gain["low"], "high": gain["high"]}
-            yield task, column["title"], size, {**shown, "printed": paper}
+def _gain(table: Sheet, row: sheet.Row, column: str) -> Row | None:
+    """Return a row's difference to its baseline in points, with the paper's as ``printed``."""
+    cell, base = row["cells"].get(column), sheet.baseline_of(table, row)
+    gain = cell.get("difference") if cell else None
+    if not cell or not gain or None in (gain["value"], gain["low"]):
+        return None
+    points = 1 if table["paper"] else 100
+    shown = {key: points * gain[name] for key, name in DIFFERENCE.items()}
+    other = base["cells"].get(column) if base else None
+    ours, its = cell.get("printed"), other.get("printed") if other else None
+    paper = None if ours is None or its is None else ours - its
+    return {**shown, "printed": paper, "significant": significant(gain)}
 
 
 def draw_history(

@@ -94,10 +94,10 @@ def confusion(task: str, result: TaskReport, predictions: Records) -> "style.Fig
     return figure
 
 
-# inches per hidden state (across), per row (down), and per line of an example
-CELL, ROW, LINE_HEIGHT = 0.52, 0.32, 0.16
+# inches per hidden state (across), per row (down), per line of an example, and of the colour bar
+CELL, ROW, LINE_HEIGHT, BAR_WIDTH = 0.52, 0.32, 0.16, 0.2
 # characters of a task's name next to its row, of an example, and of each of its lines
-NAME, TEXT, LINE = 38, 300, 80
+NAME, TEXT, LINE = 38, 300, 60
 # the attributes that a run logs at every evaluation
 LOGGED = ("task", "split", "layers", "states", "rows", "mean", "above_0")
 
@@ -121,6 +121,7 @@ class Importance:
         long: mean of S over the other rows [n]; empty without a median.
         texts: the E examples.
         weights: S of the examples [E][n].
+        predicted: the class that the task predicts for each example [E]; empty for other tasks.
     """
 
     task: str
@@ -136,6 +137,7 @@ class Importance:
     long: list[float] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     weights: list[list[float]] = field(default_factory=list)
+    predicted: list[str] = field(default_factory=list)
 
     def placed(self, values: Sequence[Sequence[float]], states: int) -> np.ndarray:
         """Spread rows [m][n] over all hidden states [m, states]; NaN for one without a weight."""
@@ -213,13 +215,18 @@ def draw_lengths(
 def draw_examples(importance: Importance, label: str) -> "style.Figure":
     """Draw the scores of the examples: a row per text, a column per state (HIRE, figure 3).
 
-    A text has several lines if it is long; after ``TEXT`` characters it is cut.
+    If the task predicts a class, the examples of a class are below its name. A text has several
+    lines if it is long; after ``TEXT`` characters it is cut.
     """
     values = importance.placed(importance.weights, importance.layers + 1)
     texts = enumerate((style.label(text, width=TEXT) for text in importance.texts), 1)
     rows = [textwrap.fill(f"{number}  {text}", LINE) for number, text in texts]
+    groups = [f"predicted: {name}" for name in importance.predicted]
+    order = sorted(range(len(rows)), key=lambda row: groups[row]) if groups else range(len(rows))
     of = f"{style.label(label)} ({importance.split})"
-    return _map(values, rows, f"Importance scores of {len(rows)} examples of {of}")
+    title = f"Importance scores of {len(rows)} examples of {of}"
+    rows, groups = [rows[row] for row in order], [groups[row] for row in order if groups]
+    return _map(values[list(order)], rows, title, groups)
 
 
 def _splits(importances: Sequence[Importance]) -> str:
@@ -248,14 +255,15 @@ def _map(
     low, high = np.nanmin(shown), np.nanmax(shown)
     # from 0, small differences would have one colour
     shades = {"vmin": low if low < high else 0, "vmax": high}
-    mesh = style.cell_map(axes, shown, labels, columns, texts=texts, size=style.TINY, **shades)
+    mesh = style.cell_map(axes, shown, labels, columns, texts=texts, size=style.SMALL, **shades)
     for above, start in enumerate(starts):
         axes.axhspan(start + above, start + above + 1, facecolor="white", linewidth=0)
         axes.get_yticklabels()[start + above].set_fontweight("bold")
     figure.suptitle(f"{title}, in %", fontsize=style.TITLE)
     counts = {int(np.isfinite(line).sum()) for line in values}
-    label = "a row sums to 100 %" + "; black line: all alike" * (len(counts) == 1)
+    label = "a row sums to 100 %" + "; black line: equal weights" * (len(counts) == 1)
     shape = {"pad": 0.02, "format": lambda weight, _: f"{100 * weight:.3g} %"}
+    shape["aspect"] = max(20.0, row * max(count, 4) / BAR_WIDTH)
     bar = style.colour_bar(figure, mesh, label, ax=axes, **shape)
     if len(counts) == 1:
         bar.axhline(1 / counts.pop(), color="black", linewidth=1.2)

@@ -1,3 +1,4 @@
+# Long: every rule that makes figures look alike, in one place.
 """The style of all figures: colours, frames, labels, readable text, fonts, and saving.
 
 The colours are from the Okabe-Ito palette; they stay readable for the colour-blind and in grey
@@ -5,6 +6,7 @@ print.
 """
 
 import math
+import re
 import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +30,7 @@ DPI = 150
 LONGEST = 90  # characters of a text of several lines
 LEAST_WIDTH = 5.0  # inches of a figure
 MAX_LEGEND_COLUMNS = 6
+LONG = 1.5  # an interval that reaches so many times as far as the others may run out of a panel
 
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 DARK, GREY, PALE = "#333333", "#8C8C8C", "0.8"
@@ -50,6 +53,7 @@ LOOKS: dict[str, Look] = {
     "level": {"color": GREY, "linestyle": (0, (5, 3)), "linewidth": 1.2, "zorder": 1},
     "zero": {"color": DARK, "linewidth": 0.8},
     "curve": {"markersize": 4},
+    "average": {"linestyle": "--", "linewidth": 1.2},
     "seed": {"linestyle": "none", "marker": "o", "markersize": 5, "color": BLUE, "alpha": 0.45,
              "markeredgewidth": 0, "zorder": 3},
     "interval": {"color": DARK, "linewidth": 1.4, "zorder": 2},
@@ -57,6 +61,11 @@ LOOKS: dict[str, Look] = {
     "best": {"color": VERMILLION, "marker": "D", "markersize": 5, "zorder": 4, **OUTLINED},
     "selected": {"color": VERMILLION, "marker": "*", "markersize": 17, "zorder": 3, **OUTLINED},
     "printed": {"color": VERMILLION, "marker": "x", "markersize": 6, "zorder": 5},
+    "significant": {"linestyle": "none", "marker": "D", "markersize": 6, "zorder": 4,
+                    "color": BLUE, "markeredgecolor": BLUE},
+    "not_significant": {"linestyle": "none", "marker": "D", "markersize": 5, "zorder": 4,
+                        "color": "white", "markeredgecolor": GREY},
+    "beyond": {"linestyle": "none", "markersize": 5, "color": GREY, "zorder": 6, "clip_on": False},
 }  # fmt: skip
 
 # fonts with many characters, as Debian, Windows and macOS name them
@@ -207,9 +216,14 @@ def end_of(text: str, width: int) -> str:
     return label(text if len(text) <= width else f"…{text[1 - width :]}", width)
 
 
-def wrapped(text: str, width: int) -> str:
-    """Wrap a text into lines; it is shortened to ``LONGEST`` characters."""
-    return textwrap.fill(label(text, width=LONGEST), width)
+def end_of_path(text: str, width: int) -> str:
+    """Shorten the name of a run: a figure's reader needs no directories."""
+    return label(re.sub(r"\S*/(?=\S)", "", text), width)
+
+
+def wrapped(text: str, width: int, longest: int = LONGEST) -> str:
+    """Wrap a text into lines; it is shortened to ``longest`` characters."""
+    return textwrap.fill(label(text, width=longest), width)
 
 
 def metric_title(task: str, metric: str) -> str:
@@ -243,6 +257,47 @@ def aside(number: int, count: int) -> float:
     The marks of a place fill 0.8 of the distance to the next place.
     """
     return 0.8 * ((number + 0.5) / count - 0.5)
+
+
+def span_alike(places: "Sequence[Axes]", *, upright: bool, start: float | None, end: float) -> None:
+    """Let the scores of all panels span as many points; no axis passes ``end``, a full score.
+
+    The axes begin at ``start`` if it is given.
+    """
+    limits = [axes.get_ylim() if upright else axes.get_xlim() for axes in places]
+    span = max(high - (low if start is None else start) for low, high in limits)
+    for axes, (low, high) in zip(places, limits, strict=True):
+        begin = min((low + high - span) / 2, end - span) if start is None else start
+        (axes.set_ylim if upright else axes.set_xlim)(begin, begin + span)
+
+
+def limit_intervals(
+    places: "Sequence[Axes]", rows: Sequence[Sequence[Mapping[str, Any] | None]]
+) -> None:
+    """Give all panels of differences one scale on which a few long intervals squeeze no other.
+
+    ``rows`` are those of each panel, from the top, with "mean", "low", "high" and "printed" (or
+    None). Every mark is inside. If the longest intervals reach ``LONG`` times as far from 0 as four
+    of five do, they run out of the panel, and an arrow says so.
+    """
+    known = [row for of_panel in rows for row in of_panel if row]
+    ends = numbers(row[key] for row in known for key in ("low", "high"))
+    marks = numbers(row[key] for row in known for key in ("mean", "printed"))
+    marks = marks[np.isfinite(marks)]
+    reach = max(np.quantile(np.abs(ends), 0.8), np.abs(marks).max())
+    if np.abs(ends).max() < LONG * reach:
+        reach = np.abs(ends).max()
+    every = np.clip([0.0, *ends, *marks], -reach, reach)
+    room = 0.05 * np.ptp(every) or 1.0
+    left, right = float(every.min() - room), float(every.max() + room)
+    for axes, of_panel in zip(places, rows, strict=False):
+        axes.set_xlim(left, right)
+        for place, row in enumerate(of_panel):
+            look: Look = LOOKS["beyond"] | {"label": "the interval goes on"}
+            if row and row["low"] < left:
+                axes.plot([left], [place], **look | {"marker": "<"})
+            if row and row["high"] > right:
+                axes.plot([right], [place], **look | {"marker": ">"})
 
 
 def quiet_frame(axes: "Axes", across: bool = False) -> None:

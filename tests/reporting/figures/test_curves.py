@@ -27,6 +27,7 @@ from multitask.store.saved import TaskReport
 from multitask.tasks.sts_names import NAMES
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
+from tests.support.figure_rules import faults
 from tests.support.run_files import full_report, task_entry
 
 
@@ -267,6 +268,17 @@ def test_a_null_score_is_a_gap_and_steps_of_some_seeds_only_are_left_out(tmp_pat
     assert np.isnan(line.get_ydata()).tolist() == [True, False, False, False]
 
 
+def test_curves_of_very_different_lengths_are_over_the_share_of_their_steps(tmp_path):
+    long, short = shifted(tmp_path / "long", 0.0), shifted(tmp_path / "short", 0.1, last=40)
+    figure = curves.draw_curve_bands({"long": [long], "short": [short]})
+    axes = panels_by_title(figure)["sst: accuracy"]
+    last = max(event["step"] for event in evaluations(long))
+    lines = {line.get_label(): line.get_xdata() for line in axes.lines}
+    assert list(lines) == [f"long ({last} steps, 1 seed)", "short (40 steps, 1 seed)"]
+    assert [max(steps) for steps in lines.values()] == [100, 100]
+    assert "own steps" in axes.get_xlabel()
+
+
 def test_tasks_and_metrics_that_differ_between_groups_have_separate_panels(tmp_path):
     plain, other = tmp_path / "plain", tmp_path / "other"
     write_run(plain)
@@ -428,25 +440,23 @@ def suites(start: float, layers: int, *names: str) -> dict:
     return {name: {"all": entry, "subsets": {"test": entry}} for name in names}
 
 
-def test_several_encoders_have_a_panel_per_suite_and_pooling():
-    """A curve per encoder; the average of layers is a line in the panel of the means."""
-    large = suites(0.5, 5, "STS12", "STS13")
-    figure = draw_layers({"small": suites(0.1, 3, "STS12", "STS-B"), "large": large})
+def test_several_encoders_have_a_panel_per_pooling():
+    """A curve per encoder, the mean over suites; the average of layers is a horizontal line."""
+    small = suites(0.1, 3, "STS12") | suites(0.3, 3, "STS-B")
+    figure = draw_layers({"runs/small": small, "large": suites(0.5, 5, "STS12", "STS13")})
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles == [
-        f"{suite}, {pooling}"
-        for suite in ("STS12", "STS-B")
-        for pooling in ("[CLS]", "mean of tokens", "maximum over tokens")
-    ]
-    cls, means, _, _, only_first, _ = (axes.lines for axes in figure.axes)
-    first, second = cls[:2]
-    np.testing.assert_allclose(first.get_ydata(), [math.nan, 11, 12])
-    np.testing.assert_allclose(second.get_ydata(), [math.nan, 51, 52, 53, 54])
-    assert [line.get_ydata()[0] for line in means] == [10, 10, 50, 50]
-    assert means[1].get_color() == means[0].get_color() != means[2].get_color()
-    assert {line.get_color() for line in only_first} == {first.get_color()}
+    assert titles == ["[CLS]", "mean of tokens", "maximum over tokens"]
+    for axes in figure.axes:
+        assert sum(line.get_alpha() == 0.3 for line in axes.lines if len(line.get_xdata())) == 3
+    named = {line.get_label(): line for line in figure.axes[0].lines}
+    np.testing.assert_allclose(named["small"].get_ydata(), [math.nan, 21, 22])
+    large = named["large (1 of 2 suites)"]
+    np.testing.assert_allclose(large.get_ydata(), [math.nan, 51, 52, 53, 54])
+    levels = [line for line in figure.axes[1].lines if line.get_linewidth() == 1.2]
+    assert [line.get_ydata()[0] for line in levels] == pytest.approx([20, 50])
+    assert levels[1].get_color() == large.get_color() != named["small"].get_color()
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert texts == ["small", "large", "mean of first and last layer"]
+    assert texts == ["small", "large (1 of 2 suites)", "mean of first and last layer", "one suite"]
 
 
 LONG = "runs/a-directory-with-a-long-name/cells/and-a-cell-with-a-long-name/seed-1"
@@ -457,9 +467,9 @@ LONG = "runs/a-directory-with-a-long-name/cells/and-a-cell-with-a-long-name/seed
 def test_names_are_distinct_and_panels_are_high(encoders, names):
     every = {f"{LONG}, task {n}": suites(0.1 * n, 13, *names) for n in range(encoders)}
     first = next(iter(every))
-    several = 4 if encoders == 1 else encoders + 1  # poolings, or encoders and the average
+    several = 4 if encoders == 1 else encoders + 2  # poolings, or encoders, average and suites
     for figure, entries in ((draw_layers(every), several), (draw_domains(every[first], first), 4)):
-        figure.draw_without_rendering()
+        assert not faults(figure)
         for axes in figure.axes:
             assert axes.get_position().height * figure.get_figheight() > 1  # inch
         texts = [text.get_text() for text in figure.legends[0].get_texts()]
@@ -487,8 +497,10 @@ def test_lines_and_cells_are_the_logged_cosines():
     figure = draw_conflict(events, [(15, "second")])
     over_time, by_layer = figure.axes[:2]
     lines = {line.get_label(): line.get_ydata() for line in over_time.lines}
-    np.testing.assert_allclose(lines["sst_qqp"], [-0.4, 0.2])
-    np.testing.assert_allclose(lines["sst_sts"], [0.2, np.nan])
+    np.testing.assert_allclose(lines["sst_qqp"], [-0.4, -0.1])  # the running mean
+    np.testing.assert_allclose(lines["sst_sts"], [0.2, 0.2])
+    dots = [line.get_ydata() for line in over_time.lines if line.get_marker() == "."]
+    np.testing.assert_allclose(dots, [[-0.4, 0.2], [0.2, np.nan]])
     np.testing.assert_allclose(
         by_layer.collections[0].get_array(), [[-0.05, 0.1], [-0.1 / 3, 0.2 / 3]]
     )
@@ -530,9 +542,10 @@ def test_each_measure_has_a_panel_and_each_task_a_line():
     ]
     figure = draw_space(events, [(10, "second")])
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles == [
+    names = [
         "alignment of similar pairs", "uniformity of all sentences", "mean cosine of any two",
     ]  # fmt: skip
+    assert titles == [f"{name}\n(lower is better)" for name in names]
     lines = figure.axes[1].lines
     np.testing.assert_array_equal(lines[0].get_data(), [[0, 10, 20, 30], [-1, -2, -3, -4]])
     np.testing.assert_array_equal(lines[1].get_ydata(), [0, np.nan, -1, np.nan])

@@ -17,6 +17,7 @@ from multitask.reporting.figures.dots import (
 from multitask.reporting.layout import load_layout
 from multitask.reporting.sheet import MEAN
 from tests.conftest import ROOT
+from tests.support.figure_rules import faults
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
 
@@ -118,7 +119,8 @@ def table(file: Path | str) -> dict:
             value = place / 10 + number
             size = SIZES.get(column.task, 1000)
             size = int(column.cells.removeprefix("rows_")) if column.cells else size
-            gain = {"value": value, "low": value - 1, "high": value + 2} if number else None
+            gain = {"value": value, "low": value - 1, "high": value + 2, "p_holm": 0.01}
+            gain = gain if number else None
             cells[column.title] = {
                 "values": [50.0 + number, 51.0 + number], "mean": 50.5, "sd": 0.5, "median": 50.9,
                 "printed": printed[place] if printed else None,
@@ -144,6 +146,12 @@ def lines(figure) -> dict[str, tuple[list[float], list[float]]]:
     }
 
 
+def marks(axes, label) -> list[tuple[float, float]]:
+    """Score and row of each mark with this label in the legend."""
+    found = [line for line in axes.lines if line.get_label() == label]
+    return [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in found]
+
+
 @pytest.mark.parametrize("file", LAYOUTS, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_the_figures_of_every_layout_can_be_read(file, tmp_path, monkeypatch):
     """The names of the rows are distinct, and panels are high enough."""
@@ -154,18 +162,17 @@ def test_the_figures_of_every_layout_can_be_read(file, tmp_path, monkeypatch):
     titles = [style.wrapped(row["title"], dots.NAME) for row in made["rows"]]
     assert len(set(titles)) == len(made["rows"])
     for figure in saved:
-        figure.draw_without_rendering()
+        assert not faults(figure)
         shown = figure.axes
         for axes in shown:
             assert axes.get_position().height * figure.get_figheight() > 1  # inch
-        legend = {text.get_text() for text in figure.legends[0].get_texts()}
         labels = {text.get_text() for text in shown[0].get_xticklabels()}
         labels |= {text.get_text() for text in shown[0].get_yticklabels()}
         if figure is saved[0]:
             assert set(titles) <= labels
         elif not any(column["cells"] for column in made["columns"].values()):
-            point = f"{made['curve']} = " if made["curve"] else ""
-            assert {point + title for title in titles} - legend == {point + titles[0]}
+            base = next(row["title"] for row in made["rows"] if row["name"] == made["baseline"])
+            assert set(titles) - labels == {style.wrapped(base, dots.NAME)}
 
 
 def test_long_names_stay_distinct_and_a_dollar_is_escaped_once():
@@ -185,33 +192,58 @@ def test_columns_of_sizes_are_a_line_for_each_task():
     assert ticks == ["250", "500", "1,000", "2,000"]
 
 
-def test_other_columns_are_a_point_for_each_task(tmp_path: Path):
+def test_other_columns_are_a_panel_each_the_smallest_training_set_first(tmp_path: Path):
     made = table("table2_minilm")
-    drawn = lines(figure := draw_gains(made))
-    assert len(drawn) == 5
-    for number, (sizes, values) in enumerate(drawn.values(), 1):
-        assert sorted(sizes) == pytest.approx(range(7), abs=0.4)
-        # by size: wnli, rte, mrpc, sts, sst5, cola, sst2 by their places among the columns
-        by_place = [value for _, value in sorted(zip(sizes, values, strict=True))]
-        assert by_place == pytest.approx([number + i / 10 for i in (5, 4, 1, 9, 8, 0, 3)])
-    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    assert ticks[0] == "WNLI Acc.\n635" and ticks[2] == "MRPC Acc.\n3,668" and len(ticks) == 7
+    figure = draw_gains(made)
+    titles = [axes.get_title().split("\n") for axes in figure.axes]
+    assert titles[0] == ["WNLI Acc.", "635 training rows"] and titles[-1][0] == "SST-2 Acc."
+    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert names == [row["title"] for row in made["rows"][1:]]
+    wnli = next(n for n, name in enumerate(made["columns"]) if name.startswith("WNLI"))
+    expected = [(number + wnli / 10, number - 1) for number in range(1, 6)]
+    np.testing.assert_allclose(marks(figure.axes[0], "significant"), expected)
     for file in draw_paper_table(tmp_path, made):
         assert file.stat().st_size > 5000
 
 
-def test_the_papers_gain_is_an_open_mark_next_to_ours():
+def test_a_difference_that_is_not_significant_has_an_open_mark():
+    made = table("table2_minilm")
+    made["rows"][1]["cells"]["WNLI Acc."]["difference"]["p_holm"] = 0.2
+    axes = draw_gains(made).axes[0]
+    assert [row for _, row in marks(axes, "not significant")] == [0]
+    assert [row for _, row in marks(axes, "significant")] == [1, 2, 3, 4]
+
+
+def test_a_long_interval_runs_out_and_an_arrow_says_so():
+    made = table("table2_minilm")
+    made["rows"][5]["cells"]["WNLI Acc."]["difference"]["high"] = 90
+    figure = draw_gains(made)
+    (arrow,) = marks(figure.axes[0], "the interval goes on")
+    limits = {axes.get_xlim() for axes in figure.axes}
+    assert limits == {figure.axes[0].get_xlim()} and max(limits)[1] < 12
+    assert arrow == pytest.approx((max(limits)[1], 4))
+    assert not any(marks(axes, "the interval goes on") for axes in figure.axes[1:])
+
+
+def test_the_differences_of_a_comparison_are_in_points():
+    comparison = made(2)
+    for row in comparison["rows"]:
+        row["baseline"] = None if row["name"] == "group 0" else "group 0"
+    gain = {"value": 0.02, "low": 0.01, "high": 0.03, "p_holm": 0.01}
+    comparison["rows"][1]["cells"]["sst"]["difference"] = gain
+    figure = draw_gains(comparison)
+    assert marks(figure.axes[0], "significant") == [(pytest.approx(2), 0)]
+    assert [axes.get_title() for axes in figure.axes] == ["sst macro_f1"]
+
+
+def test_the_papers_gain_is_a_cross_in_the_row_of_ours():
     figure = draw_gains(table("table7_minilm"))
-    assert "gain over k = 1\nin points" in figure.axes[0].get_ylabel()
-    (_, open_marks, *_) = [
-        line for line in figure.axes[0].lines if line.get_markerfacecolor() == "none"
-    ]
+    assert "to k = 1, in points" in figure.get_suptitle()
     # k = 3 of MaxPoolBERT's Table 7: MCC 55.35 - 54.85, accuracy 85.95 - 83.58, RTE 66.06 - 63.18
-    assert sorted(open_marks.get_ydata()) == pytest.approx([0.5, 2.37, 2.88])
-    ours = figure.axes[0].containers[1][0]
-    assert (np.array(open_marks.get_xdata()) > ours.get_xdata()).all()
-    (key,) = [t for t in figure.legends[0].get_texts() if t.get_text().startswith("open mark")]
-    assert key
+    printed = {axes.get_title().split("\n")[0]: marks(axes, "paper")[1] for axes in figure.axes}
+    assert printed["CoLA MCC"] == pytest.approx((0.5, 1))
+    assert printed["MRPC Acc."] == pytest.approx((2.37, 1))
+    assert printed["RTE Acc."] == pytest.approx((2.88, 1))
 
 
 def points(figure) -> dict[str, list[float]]:
@@ -238,6 +270,26 @@ def test_the_panels_of_scores_span_the_same_number_of_points():
     figure = draw_scores(table("table2_minilm"))
     spans = [np.ptp(axes.get_xlim()) for axes in figure.axes]
     assert spans == pytest.approx([spans[0]] * 8)
+
+
+def test_no_axis_passes_a_full_score():
+    made = table("table2_minilm")
+    cell = made["rows"][1]["cells"]["CoLA MCC"]
+    cell |= {"values": [99.0, 99.5], "mean": 99.25, "printed": 99.8}
+    for row in made["rows"]:
+        row["cells"]["MRPC F1"] |= {"mean": 98.0, "values": [97.0, 99.0], "printed": 98.0}
+    assert all(axes.get_xlim()[1] <= 100 for axes in draw_scores(made).axes)
+
+
+def test_a_curve_and_the_papers_are_each_above_their_own_baseline():
+    made = table("table7_minilm")
+    made["rows"][2]["cells"]["CoLA MCC"] |= {"mean": 51.5, "values": [51.0, 52.0]}
+    axes = draw_scores(made).axes[0]
+    drawn = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
+    assert axes.get_ylabel() == "points above k = 1"
+    assert drawn["ours: mean"] == pytest.approx([0, 0, 1, 0, 0])
+    assert drawn["paper"] == pytest.approx([0, 0.91, 0.5, 1.57, 0.8])
+    assert drawn["one seed"][4:6] == pytest.approx([0.5, 1.5])
 
 
 def test_the_history_shows_each_score_and_the_best_so_far():

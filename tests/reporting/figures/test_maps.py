@@ -1,6 +1,7 @@
 """Maps: attention, importance, and groups of tasks."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -240,6 +241,13 @@ def test_a_row_an_example():
     assert rows[2].replace("\n", " ") == whole.strip() and rows[2].count("\n") >= 2
     assert rows[4].endswith("…")
     labels_do_not_touch(figure)
+
+
+def test_examples_are_below_the_class_that_the_task_predicts():
+    result = replace(made_scores(examples=3), predicted=["yes", "no $", "yes"])
+    values, rows, _ = drawn(draw_examples(result, "sst"))
+    assert rows == [r"predicted: no \$", "2  text 1", "predicted: yes", "1  text 0", "3  text 2"]
+    np.testing.assert_allclose(values[[1, 3, 4]], [result.weights[row] for row in (1, 0, 2)])
 
 
 def labels_do_not_touch(figure):

@@ -58,6 +58,37 @@ def test_groups_in_twos_are_tested_over_their_seeds():
     assert f"| {mean:+.3f} [{low:+.3f}, {high:+.3f}] p " in line
 
 
+def test_the_effect_of_an_axis_is_a_mean_over_the_points_of_the_others():
+    saved = json.loads((RESULTS / "grids" / "pooling.json").read_text())
+    by_label = {
+        label: [
+            statistics.fmean(row["cells"]["sts"]["values"][seed] for row in saved["rows"]
+                             if row["point"]["tasks.sts.pooling"] == label)
+            for seed in range(3)
+        ]
+        for label in ("cls", "mean")
+    }  # fmt: skip
+    gains = [mean - cls for cls, mean in zip(by_label["cls"], by_label["mean"], strict=True)]
+    reach = 4.302653 * statistics.stdev(gains) / math.sqrt(3)
+    value = statistics.fmean(gains)
+    table, _, said = grid_tables.effects("grids/pooling").partition("\n\n")
+    (line,) = [one for one in table.splitlines() if "tasks.sts.pooling: mean - cls" in one]
+    assert f"{value:+.3f} [{value - reach:+.3f}, {value + reach:+.3f}]" in line
+    assert "- sts pearson: higher: " in said
+
+
+def test_tasks_alone_are_each_compared_in_their_own_column():
+    alone, all_tasks = (
+        json.loads((RESULTS / "papers" / f"{name}.json").read_text())
+        for name in ("minibert_table1", "minibert_table2")
+    )
+    joint = next(row for row in all_tasks["rows"] if row["name"] == "cls_cls_cls")
+    text = grid_tables.together("papers/minibert_table1,papers/minibert_table2:cls_cls_cls")
+    for row, column in zip(alone["rows"], alone["columns"], strict=True):
+        value = joint["cells"][column]["mean"] - row["cells"][column]["mean"]
+        assert f"{value:+.3f} [" in text.splitlines()[2]
+
+
 def name_of(path: Path) -> str:
     return path.stem
 

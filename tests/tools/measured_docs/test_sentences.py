@@ -190,8 +190,8 @@ OF_SCORES = (
 )
 GOAL = re.compile(rf"\b(?:{OF_GOALS})\b", re.IGNORECASE)
 VERDICT = re.compile(rf"\b(?:{OF_GOALS}|{OF_SCORES})\b", re.IGNORECASE)
-COMPARED = {"findings", "sheet", "summary", "paired", "lines", "excerpt"}
-COMPARED |= {"presets", "runs", "conflict", "epochs", "importance", "layers"}
+COMPARED = {"findings", "sheet", "summary", "paired", "effects", "together", "lines", "excerpt"}
+COMPARED |= {"presets", "runs", "metrics", "conflict", "epochs", "importance", "layers"}
 TIMED = {"benchmark", "goals"}
 
 
