@@ -3,15 +3,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from multitask.config import Config
 from multitask.config.between_tasks import chosen_task
-from multitask.store.run_directory import RunDirectory, load_run_config
-from multitask.utils.errors import UserError, reading
-
-if TYPE_CHECKING:
-    from multitask.inference.export.write_export import DevRows
+from multitask.store.run_directory import load_run_config
+from multitask.utils.errors import UserError
 
 
 def export(
@@ -45,7 +40,7 @@ def export(
         raise UserError(f"--task {task}: only --format onnx takes several tasks, each once")
 
     from multitask.inference.export.export_parts import Parts
-    from multitask.inference.export.write_export import check_target, write_export
+    from multitask.inference.export.write_export import check_target, dev_rows, write_export
     from multitask.inference.load_run import TrainedRun
 
     check_target(directory)
@@ -62,23 +57,7 @@ def export(
         run,
         directory,
         form=form,
-        rows=[_dev_rows(RunDirectory(run), config, name) for name in names],
+        rows=[dev_rows(run, parts) for parts in tasks],
         encoder_only=encoder_only,
         with_int8=int8,
     )
-
-
-def _dev_rows(run: RunDirectory, config: Config, task: str) -> "DevRows":
-    """Read rows to check an export on: the run's dev predictions, or a few texts."""
-    from multitask.data.inputs.base import input_of
-    from multitask.inference.export.write_export import TEXTS, DevRows
-
-    predictions = run.predictions_of(task, "dev")
-    if not predictions.is_file():
-        count = input_of(config.tasks[task]).texts
-        return DevRows([(text, TEXTS[0])[:count] for text in TEXTS], None)
-    with reading(predictions):
-        records = run.load_predictions(task, "dev")
-        labelled = all(record["label"] is not None for record in records)
-        texts = [tuple(record["texts"]) for record in records]
-    return DevRows(texts, records if labelled else None)

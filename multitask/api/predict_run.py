@@ -4,20 +4,17 @@
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from multitask.config import Config
 from multitask.config.between_tasks import chosen_task
 from multitask.config.registry import head_type
 from multitask.store.files import replacing
 from multitask.store.run_directory import RunDirectory, load_run_config
+from multitask.tasks.base import Record
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, no_file, warn
 from multitask.utils.limits import PREDICTION_BYTES, read_bounded
-
-if TYPE_CHECKING:
-    from multitask.tasks.base import Record
-    from multitask.tasks.label_reader import LabelReader
-    from multitask.tasks.rows import Rows
 
 TRIAL = "a trial (--try): its files have few of the test rows: do not hand them in"
 
@@ -131,7 +128,7 @@ def predict_texts(
     given: Path | tuple[str, ...],
     *,
     task: str | None = None,
-) -> "dict[str, tuple[Rows, list[Record], LabelReader]]":
+) -> dict[str, tuple[Rows, list[Record], LabelReader]]:
     """Predict new texts: rows, predictions and label reader by task. Several runs are averaged.
 
     Args:

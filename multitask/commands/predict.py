@@ -65,14 +65,12 @@ def run(arguments: argparse.Namespace) -> None:
         _predict_own(runs, overrides, arguments)
         return
     if arguments.zip is not None:
-        for line in zip_course_files(runs[0], overrides, arguments.zip, again=arguments.again):
-            print(line)
-        return
-    for line in (
-        predict_splits(runs[0], overrides, again=arguments.again)
-        if len(runs) == 1
-        else average_runs(runs, overrides, arguments.output)
-    ):
+        lines = zip_course_files(runs[0], overrides, arguments.zip, again=arguments.again)
+    elif len(runs) == 1:
+        lines = predict_splits(runs[0], overrides, again=arguments.again)
+    else:
+        lines = average_runs(runs, overrides, arguments.output)
+    for line in lines:
         print(line)
 
 

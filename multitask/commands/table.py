@@ -4,19 +4,15 @@
 import argparse
 from pathlib import Path
 
-from multitask.commands.arguments import add_output
-from multitask.utils.paths import expand_home
+from multitask.commands import arguments as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "layout", metavar="LAYOUT", help="YAML file, such as configs/glue/table.yaml"
-    )
-    text = (
-        "what `ablate` wrote, or a run directory; runs that differ only in their seed make one row"
-    )
-    parser.add_argument("directories", metavar="DIR", type=expand_home, nargs="+", help=text)
-    add_output(parser, "DIR", "also write paper.md, .csv, .tex, .json and figures there")
+    text = "YAML file, such as configs/glue/table.yaml"
+    parser.add_argument("layout", metavar="LAYOUT", help=text)
+    text = "what `ablate` wrote, or a run directory; runs that differ only in their seed are a row"
+    shared.add_path(parser, "directories", "DIR", text, nargs="+")
+    shared.add_output(parser, "DIR", "also write paper.md, .csv, .tex, .json and figures there")
 
 
 def run(arguments: argparse.Namespace) -> None:

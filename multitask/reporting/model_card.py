@@ -14,7 +14,6 @@ from multitask.store.files import ANYWHERE, remove_scraps
 from multitask.store.run_directory import RunDirectory
 from multitask.store.saved import RunReport
 
-# the hub's names of packaged weights
 UNKNOWN = (
     "It is unknown which data the pretrained weights have seen. They may have seen some of these "
     "rows."

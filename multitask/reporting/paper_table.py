@@ -70,7 +70,11 @@ def paper_table(
             if name in cells or printed is not None:
                 row["cells"][column.title] = {**cells.get(name, {"values": []}), "printed": printed}
     if not used:
-        raise UserError(f"{layout.title}: {_why_no_run(runs_of, rows, reports)}")
+        tasks = dict.fromkeys(task for report in reports.values() for task in report.tasks)
+        why = f"no run has a column's task; they have {', '.join(tasks)}"
+        if not any(runs_of) and rows:
+            why = f"no run is of a row of it; they are {', '.join(rows)}"
+        raise UserError(f"{layout.title}: {why}")
     columns: dict[str, Any] = {
         column.title: _fill_mean(layout, place, filled)
         if column.mean
@@ -94,13 +98,6 @@ def paper_table(
     }
     sheet = without_nan(sheet)
     return {**sheet, "verdicts": verdicts(sheet)}
-
-
-def _why_no_run(runs_of: Sequence[Rows], rows: Rows, reports: Reports) -> str:
-    if not any(runs_of) and rows:
-        return f"no run is of a row of it; they are {', '.join(rows)}"
-    tasks = dict.fromkeys(task for report in reports.values() for task in report.tasks)
-    return f"no run has a column's task; they have {', '.join(tasks)}"
 
 
 def _under(column: layouts.Column, report: RunReport) -> RunReport:

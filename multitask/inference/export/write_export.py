@@ -16,8 +16,8 @@ from multitask.models.encoders import BertEncoder
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.reporting.model_card import Exported, card
 from multitask.store.files import entries, remove_scraps, replacing, write_text
-from multitask.store.run_directory import load_saved_config
-from multitask.utils.errors import UserError
+from multitask.store.run_directory import RunDirectory, load_saved_config
+from multitask.utils.errors import UserError, reading
 from multitask.utils.versions import command_line, git_revision, versions
 
 CHECKED, MEASURED = 64, 1000  # rows, evenly spread over dev
@@ -91,6 +91,19 @@ class DevRows:
         chosen = np.unique(np.linspace(0, len(self.texts) - 1, count).astype(int))
         records = None if self.records is None else [self.records[i] for i in chosen]
         return DevRows([self.texts[i] for i in chosen], records)
+
+
+def dev_rows(run_dir: Path, parts: Parts) -> DevRows:
+    """Read rows to check an export on: the run's dev predictions, or a few texts."""
+    run = RunDirectory(run_dir)
+    predictions = run.predictions_of(parts.task, "dev")
+    if not predictions.is_file():
+        return DevRows([(text, TEXTS[0])[: parts.form.texts] for text in TEXTS], None)
+    with reading(predictions):
+        records = run.load_predictions(parts.task, "dev")
+        labelled = all(record["label"] is not None for record in records)
+        texts = [tuple(record["texts"]) for record in records]
+    return DevRows(texts, records if labelled else None)
 
 
 def check_target(directory: Path) -> None:
