@@ -95,15 +95,21 @@ def _other_numbers(pair: Mapping[str, np.ndarray]) -> str:
 
 
 def _suspicious(
-    alone: Mapping[str, np.ndarray],
+    alone: dict[str, np.ndarray],
     sizes: Mapping[str, int],
     chance: float,
     *,
     nothing_shared: bool,
 ) -> str:
-    """Return a split with many labels that are not by chance its ``alone``; "" if there is none.
+    """Return a split with many labels that only it has; "" if there is none, or by ``chance``.
 
     Dev is before train: labels that train lacks hurt the dev score most.
+
+    Args:
+        alone: True, or a count, for the labels that only this split has.
+        sizes: the number of labels in each split.
+        chance: the probability that random splits differ as much.
+        nothing_shared: the splits have no label in common.
     """
     if chance >= (DISJOINT if nothing_shared else CHANCE):
         return ""
