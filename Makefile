@@ -53,10 +53,10 @@ test-engines: dev  ## install Ray, Optuna, trackers and SLURM, and test what nee
 faults: dev  ## inject faults: kills, flipped bits, fuzzed input, small limits; print how many
 	KILL_EVERY=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow" tests/faults
 
-# Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
+# Each table of docs/measured/performance.md: DATA is the directory of the course's files, the machine idle
 BENCHMARKS := training_step trainers methods profile_step encode search encoder attention poolers smart_step contrastive_memory processes rows bitlinear
 SUITES = $(DATA)/../sts
-bench: dev  ## measure everything of docs/performance.md (an hour and a half on 2 cores)
+bench: dev  ## measure everything of docs/measured/performance.md (an hour and a half on 2 cores)
 	$(BIN)/python -m pip install --no-deps smart-pytorch==0.0.4  # a peer
 	mkdir -p .bench  # the tables name the commit: nothing tracked changes before the last is made
 	for name in $(BENCHMARKS); do \
