@@ -57,10 +57,10 @@ docs: setup  ## build the site of docs/ in build/site; a broken link, anchor or 
 	$(BIN)/python -m pip install -r requirements-docs.txt
 	$(BIN)/python -m mkdocs build --strict
 
-# Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
+# Each table of docs/measured/performance.md: DATA is the directory of the course's files, the machine idle
 BENCHMARKS := training_step trainers methods profile_step encode search encoder attention poolers smart_step contrastive_memory processes rows bitlinear
 SUITES = $(DATA)/../sts
-bench: dev  ## measure everything of docs/performance.md (an hour and a half on 2 cores)
+bench: dev  ## measure everything of docs/measured/performance.md (an hour and a half on 2 cores)
 	$(BIN)/python -m pip install --no-deps smart-pytorch==0.0.4  # a peer
 	mkdir -p .bench  # the tables name the commit: nothing tracked changes before the last is made
 	for name in $(BENCHMARKS); do \

@@ -1,7 +1,7 @@
 """Compare the tables of the benchmarks with the goals that we had set.
 
 The goals were set before measuring, from the numbers of a prototype. Those of SMART follow from the
-arithmetic of docs/smart.md.
+arithmetic of docs/measured/smart.md.
 """
 
 from collections.abc import Mapping

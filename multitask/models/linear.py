@@ -1,10 +1,10 @@
 """Linear layers of encoder and GRU, which use oneDNN for fp32 on an AMD CPU with AVX-512.
 
 Torch uses MKL there, which leaves AVX-512 unused on AMD processors. oneDNN, which torch uses for
-bf16, does not. On Intel processors, and with only AVX2, MKL is faster: docs/performance.md. The
-results differ in the order of summation, so the choice depends on the processor alone and never on
-a timing. This file is the only one that calls two private functions of torch; without them it uses
-MKL.
+bf16, does not. On Intel processors, and with only AVX2, MKL is faster
+(docs/measured/performance.md). The results differ in the order of summation, so the choice depends
+on the processor alone and never on a timing. This file is the only one that calls two private
+functions of torch; without them it uses MKL.
 """
 
 from collections.abc import Mapping

@@ -118,7 +118,7 @@ def _fast_bf16(cpu: Mapping[str, Any]) -> bool:
 
     Intel CPUs with avx512_fp16 (Sapphire Rapids and later) need AMX to be faster, and a virtual
     machine may hide it. With avx512_bf16 alone, the one we measured was slower than in fp32
-    (docs/performance.md).
+    (docs/measured/performance.md).
     """
     if cpu.get("avx512_fp16") and str(cpu.get("cpu_name", "")).startswith("Intel"):
         return bool(cpu.get("amx_bf16"))

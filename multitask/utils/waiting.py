@@ -2,7 +2,7 @@
 
 Torch divides each operation among the threads of libgomp. A thread that has done its part spins
 until the others have theirs, 300,000 times (milliseconds) before it sleeps. On a busy machine the
-core would have served the others meanwhile: docs/performance.md.
+core would have served the others meanwhile: docs/measured/performance.md.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 ``encoder.kernels: auto`` uses them where they can be built. Torch's loader builds ``kernels.cpp``
 on first use and stores it in ``TORCH_EXTENSIONS_DIR``. The kernels make a training step of MiniLM
-about 1.2 times as fast in fp32 and 1.3 to 1.8 times in bf16: docs/performance.md.
+about 1.2 times as fast in fp32 and 1.3 to 1.8 times in bf16: docs/measured/performance.md.
 """
 
 import os

@@ -3,7 +3,7 @@
 Matrix products, LayerNorms and activations work on these rows. Attention groups neighbours of
 similar length (``Group``) and pads them to the longest of the group, because a kernel call per
 sequence costs more than a few pads. On real batches a forward pass is about three times as fast as
-with padding to the longest sequence, in fp32 on two cores: docs/performance.md.
+with padding to the longest sequence, in fp32 on two cores: docs/measured/performance.md.
 
 On a GPU a launch should cost more than the pads, so attention pads the whole batch (``Padded``).
 All indices are computed on the host and sent in one transfer, so no pass waits for the GPU.

@@ -16,6 +16,18 @@ def test_runs_that_are_still_to_do_are_named(monkeypatch):
     assert run_tables.runs("").endswith(" |\n\nNot measured yet: best, pals.\n")
 
 
+def test_a_preset_is_a_row_with_what_its_command_changes():
+    _, _, *rows = run_tables.presets("").splitlines()
+    settings = [row.split(" | ")[0].removeprefix("| ") for row in rows]
+    assert len(set(settings)) == len(settings) > 5
+    assert "`configs/cs224n_minilm.yaml training.combine=joint`" in settings
+    assert not any("seed=" in setting or "data_dir=" in setting for setting in settings)
+    means = [row.split(" | ")[-1] for row in rows]
+    assert means == sorted(means, reverse=True)
+    every = run_tables.runs("")
+    assert all(" | ".join(row.split(" | ")[2:]) in every for row in rows)  # the scores
+
+
 def test_the_conflict_of_several_seeds(monkeypatch):
     def report(mean, below, measured):
         agreement = {"a-b": Agreement(mean=mean, below_0=below, measured=measured)}
