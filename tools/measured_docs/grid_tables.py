@@ -194,7 +194,7 @@ def _over_seeds(stored: StoredSheet, pairs: Sequence[Pair]) -> str:
     The test is scipy's paired t-test over seeds, which takes the dev rows as fixed. p is corrected
     over the pairs by Holm's method.
     """
-    rows, said = [[markdown(name)] for name, _, _ in pairs], []
+    rows, said = [[name] for name, _, _ in pairs], []
     for column in stored["columns"]:
         compared = []
         tests = [ttest_rel(second[column], first[column]) for _, first, second in pairs]

@@ -52,8 +52,8 @@ def planned_runs() -> list[str]:
 def mean_and_sd(values: list[float]) -> str:
     """Format the mean and the standard deviation over seeds."""
     if len(values) == 1:
-        return f"{values[0]:.3f}"
-    return f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f}"
+        return f"{values[0]:z.3f}"
+    return f"{statistics.mean(values):z.3f} ± {statistics.stdev(values):.3f}"
 
 
 def _number(score: Score) -> float:

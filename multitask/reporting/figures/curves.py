@@ -257,8 +257,8 @@ def draw_curve_bands(
     names = {}
     for name, shown in zip(groups, style.labels(groups, width=40), strict=True):
         length = f"{ends[name]:,} steps, " * shares
-        seeds = "1 seed" if len(groups[name]) == 1 else f"{len(groups[name])} seeds"
-        names[name] = f"{shown} ({length}{seeds})"
+        count = "1 seed" if len(groups[name]) == 1 else f"{len(groups[name])} seeds"
+        names[name] = f"{shown} ({length}{count})"
     keys = list(dict.fromkeys(key for every in curves.values() for of in every for key in of))
     titles = [style.metric_title(*key) for key in keys]
     figure, places = style.panels(titles, (3.9, 3.3), in_a_row=IN_A_ROW)

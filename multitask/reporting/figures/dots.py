@@ -26,9 +26,8 @@ MAX_CURVES = len(style.GROUPS)
 NAME, PANEL_TITLE = 36, 28
 # inches of a letter of a method's name, and around the longest name
 LETTER, AROUND = 0.09, 0.5
-# characters per line of a panel's title in a figure of gains; a gain's keys in a sheet
+# characters per line of a panel's title in a figure of gains
 GAIN_TITLE = 22
-DIFFERENCE = {"mean": "value", "low": "low", "high": "high"}
 
 
 def draw_all(directory: Path, comparison: Sheet) -> list[Path]:
@@ -333,7 +332,8 @@ def _gain(table: Sheet, row: sheet.Row, column: str) -> Row | None:
     if not cell or not gain or None in (gain["value"], gain["low"]):
         return None
     points = 1 if table["paper"] else 100
-    shown = {key: points * gain[name] for key, name in DIFFERENCE.items()}
+    shown = {"mean": points * gain["value"], "low": points * gain["low"],
+             "high": points * gain["high"]}  # fmt: skip
     other = base["cells"].get(column) if base else None
     ours, its = cell.get("printed"), other.get("printed") if other else None
     paper = None if ours is None or its is None else ours - its
