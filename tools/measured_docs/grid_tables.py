@@ -119,11 +119,17 @@ Pair = tuple[str, dict[str, Sequence[float]], dict[str, Sequence[float]]]
 
 
 def paired(name: str) -> str | None:
-    """Write the difference of the second of two rows to the first, for a sheet of such pairs."""
+    """Write the difference of the second of two rows to the first, for a sheet of such pairs.
+
+    ``SHEET:ROW:ROW:...`` names the rows.
+    """
+    name, *wanted = name.split(":")
     stored = load_sheet(name)
     if stored is None:
         return None
-    pairs = zip(stored["rows"][::2], stored["rows"][1::2], strict=True)
+    named = {row["name"]: row for row in stored["rows"]}
+    rows = [named[row] for row in wanted or named]
+    pairs = zip(rows[::2], rows[1::2], strict=True)
     return _over_seeds(
         stored,
         [

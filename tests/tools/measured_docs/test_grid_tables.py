@@ -56,6 +56,12 @@ def test_groups_in_twos_are_tested_over_their_seeds():
     low, high = mean - 2.776445 * error, mean + 2.776445 * error
     assert line.startswith("| all\\_max-smart - all\\_max-plain |")
     assert f"| {mean:+.3f} [{low:+.3f}, {high:+.3f}] p " in line
+    swapped = ":".join(row["name"] for row in saved["rows"][:-3:-1])
+    (line,) = (
+        grid_tables.paired(f"grids/smart_pooling:{swapped}").partition("\n\n")[0].splitlines()[2:]
+    )
+    assert line.startswith("| all\\_max-plain - all\\_max-smart |")
+    assert f"| {-mean:+.3f} [{-high:+.3f}, {-low:+.3f}] p " in line
 
 
 def test_the_effect_of_an_axis_is_a_mean_over_the_points_of_the_others():
