@@ -9,20 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from multitask.inference.export import onnx as graphs
 from multitask.inference.export.export_parts import (
     Parts,
     largest_difference,
     lowest_cosine,
     saved_tokenizer,
-)
-from multitask.inference.export.onnx import (
-    FILE,
-    Texts,
-    feeds,
-    output_name,
-    quiet,
-    run_session,
-    session,
 )
 from multitask.tasks import metrics
 
@@ -39,10 +31,10 @@ def quantise(directory: Path) -> None:
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    model = onnx.load(directory / FILE)
+    model = onnx.load(directory / graphs.FILE)
     del model.graph.value_info[:]  # the shapes of weights are about to change
     _split_gemm(model.graph)
-    with quiet(None):  # it warns about a step that is not needed
+    with graphs.quiet(None):  # it warns about a step that is not needed
         quantize_dynamic(
             model,
             directory / INT8_FILE,
@@ -86,21 +78,21 @@ def _split_gemm(graph: Any) -> None:
 
 
 def compare_int8(
-    parts: Parts, directory: Path, texts: Texts, records: Records | None, output: int = 0
+    parts: Parts, directory: Path, texts: graphs.Texts, records: Records | None, output: int = 0
 ) -> list[str]:
     """Run both files on the same rows; return their scores, sizes and speeds in words.
 
     ``records`` are the saved predictions of labelled dev rows; None for other rows.
     """
     inputs = [row[:1] for row in texts] if parts.embeds else list(texts)
-    batches = feeds(parts, saved_tokenizer(directory), inputs)
-    files = [directory / FILE, directory / INT8_FILE]
+    batches = graphs.feeds(parts, saved_tokenizer(directory), inputs)
+    files = [directory / graphs.FILE, directory / INT8_FILE]
     outputs, speeds = [], []
     for file in files:
-        loaded = session(file)
-        run_session(loaded, batches[:1])
+        loaded = graphs.session(file)
+        graphs.run_session(loaded, batches[:1])
         began = time.perf_counter()
-        outputs.append(run_session(loaded, batches, output))
+        outputs.append(graphs.run_session(loaded, batches, output))
         speeds.append(len(inputs) / (time.perf_counter() - began))
     plain, small = (file.stat().st_size / 1e6 for file in files)
     rows = f"{len(inputs):,} {'dev ' if records else ''}rows"
@@ -118,7 +110,7 @@ def _difference(parts: Parts, outputs: Sequence[np.ndarray], records: Records | 
     if parts.embeds:
         return f"lowest cosine to the fp32 embeddings {lowest_cosine(*outputs):.5f}"
     if records is None:
-        return f"{output_name(parts)} differ by {largest_difference(*outputs):.1e} at most"
+        return f"{graphs.output_name(parts)} differ by {largest_difference(*outputs):.1e} at most"
     kind, scores = parts.reader.task_type, []
     metric = parts.config.tasks[parts.task].metric or kind.selects[0]
     labels, _, _ = kind.read_records(records)
