@@ -41,9 +41,9 @@ def describe_data(plan: Plan) -> list[str]:
         if plan.config.tasks[task].only_scored:
             lines.append(f"  {task}: only scored")
             continue
-        counts = plan.data.summary[task]["train"].label_counts
+        labels = plan.data.summary[task]["train"].label_counts
         reader, views = plan.data.readers[task], input_of(plan.config.tasks[task]).views
-        lines.append(f"  {task}: {reader.task_type.labels_in_words(counts, reader, views)}")
+        lines.append(f"  {task}: {reader.task_type.labels_in_words(labels, reader, views)}")
     return lines
 
 
@@ -56,8 +56,8 @@ def describe_plan(plan: Plan) -> list[str]:
         precision += f", {plan.model.encoder.kernels} kernels"
     lines = [f"device {plan.device}, {precision}, run directory {config.output_dir}", ""]
     lines += describe_data(plan)
-    parts = Table(ABOVE_HEADER, above_the_encoder(config)).text().split("\n")
-    lines += ["", *parts, "", "parameters"]
+    above = Table(ABOVE_HEADER, above_the_encoder(config)).text().split("\n")
+    lines += ["", *above, "", "parameters"]
     lines += [f"  {part}: {count:,}" for part, count in parameter_counts(plan.model).items()]
     for stage in plan.stages:
         lines += ["", *_stage(plan, stage)]
