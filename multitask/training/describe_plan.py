@@ -30,9 +30,9 @@ def describe_data(plan: Plan) -> list[str]:
     others = any(part.in_other_train is not None for _, _, part in parts)
     rows = []
     for task, split, part in parts:
-        counts = [part.rows, part.unlabelled_dropped, part.empty_texts, part.duplicates]
+        of_rows = [part.rows, part.unlabelled_dropped, part.empty_texts, part.duplicates]
         seen = [part.in_train, part.in_other_train] if others else [part.in_train]
-        shown = ["" if count is None else count for count in (*counts, *seen)]
+        shown = ["" if count is None else count for count in (*of_rows, *seen)]
         tokens = (f"{part.truncated_share:.1%}", f"{part.mean_tokens:.1f}")
         rows.append([task, split, *shown, *tokens])
     header = [*DATA_HEADER[:7], *(["other train"] if others else []), *DATA_HEADER[7:]]
@@ -70,9 +70,9 @@ def describe_plan(plan: Plan) -> list[str]:
         kind = architecture.model_type
         lines.append(f"  only separators part the texts of a sequence: {kind} has no token types")
     lines += ["", "exports"]
-    for task, parts, needs in _exports(plan):
+    for task, exported, needs in _exports(plan):
         hint = f" (transformers: train with {needs})" if needs else ""
-        lines.append(f"  {task}: {', '.join(export_formats(parts)) or 'none'}{hint}")
+        lines.append(f"  {task}: {', '.join(export_formats(exported)) or 'none'}{hint}")
     lines += [f"warning: {warning}" for warning in plan.warnings]
     return lines
 
