@@ -150,4 +150,5 @@ def _predicted(trained: "TrainedRun", task: str, rows: "Rows") -> list[str]:
         return []
     scores = trained.score(task, rows)
     records = predicted_records(rows, reader, scores.predictions, scores.scores)
-    return [record["name"] for record in records if isinstance(record.get("name"), str)]
+    answers = [record.get("name", record["prediction"]) for record in records]
+    return [str(answer) for answer in answers if isinstance(answer, str | int)]
