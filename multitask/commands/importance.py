@@ -143,11 +143,13 @@ def _computed(
 
 def _predicted(trained: "TrainedRun", task: str, rows: "Rows") -> list[str]:
     """Return the class that the task predicts for each row; [] for other tasks."""
+    from multitask.tasks.base import NoLabels
     from multitask.tasks.records import predicted_records
 
     reader = trained.readers[task]
-    if not reader.names or not len(rows):
+    if isinstance(reader.task_type, NoLabels) or not len(rows):
         return []
     scores = trained.score(task, rows)
     records = predicted_records(rows, reader, scores.predictions, scores.scores)
-    return [record["name"] for record in records if isinstance(record.get("name"), str)]
+    answers = [record.get("name", record["prediction"]) for record in records]
+    return [str(answer) for answer in answers if isinstance(answer, str | int)]

@@ -87,6 +87,7 @@ def test_a_run_gives_pictures_and_numbers(run_dir, tmp_path, capsys):
     assert {file.name for file in (tmp_path / "new").iterdir()} == names
     assert capsys.readouterr().out.count("written: ") == len(names)
     sst, qqp = json.loads((tmp_path / "new" / "map.json").read_text())
+    task_names = {task: load(run_dir).readers[task].names for task in ("sst", "qqp")}
     for result, sides, states in ((sst, 1, [0, 1, 2]), (qqp, 2, [0, 2])):
         weights, _, distinct = one_by_one(run_dir, result["task"])
         assert (result["run"], result["split"], result["layers"]) == (str(run_dir), "dev", 2)
@@ -96,8 +97,9 @@ def test_a_run_gives_pictures_and_numbers(run_dir, tmp_path, capsys):
         shown = 4 * sides
         assert len(result["texts"]) == shown
         dev = map(json.loads, (run_dir / "predictions" / f"{result['task']}.dev.jsonl").open())
-        predicted = [record["name"] for record, _ in zip(dev, range(4), strict=False)]
-        assert result["predicted"] == [name for name in predicted for _ in range(sides)]
+        predicted = [record["prediction"] for record, _ in zip(dev, range(4), strict=False)]
+        names = task_names[result["task"]] or range(5)
+        assert result["predicted"] == [str(names[one]) for one in predicted for _ in range(sides)]
         np.testing.assert_allclose(result["weights"], weights[:shown], rtol=1e-5)
         assert 0 <= result["above_0"] <= 1
 
