@@ -69,6 +69,8 @@ TABLES = [
 ]
 # most of its rows are of other systems, and `from_mnli` is trained for four tasks alone
 OF_OTHERS = {"hire/table2"}
+# rows of table 1 that are printed alone
+OTHER_SYSTEMS = {"mt_dnn", "xlnet", "albert"}
 MAXPOOL = ["cls", "max_cls", "mha", "max_seq_mha", "mean_seq_mha"]
 
 
@@ -128,7 +130,7 @@ def test_a_tables_rows_and_columns_are_cells_and_tasks_of_its_grids(layout, grid
     }
     for column in (each for each in table.columns if not each.mean):
         start = f"{column.cells}-" if column.cells else ""
-        ours = {row for row in table.rows if not row.endswith("_published")}
+        ours = {row for row in table.rows if not row.endswith("_published")} - OTHER_SYSTEMS
         assert {(column.task, start + row) for row in ours} <= trained
 
 

@@ -20,6 +20,7 @@ SPELLED_BY = {"multitask/store/run_directory.py", "multitask/sweep/sweep_directo
 OTHER_FILES = {
     "multitask/inference/export/write_export.py: README.md",
     "multitask/reporting/write_sheet.py: report.html",
+    "tools/docs_site.py: README.md",
 }
 
 

@@ -277,15 +277,15 @@ def limit_intervals(
     """Give all panels of differences one scale on which a few long intervals squeeze no other.
 
     ``rows`` are those of each panel, from the top, with "mean", "low", "high" and "printed" (or
-    None). Every mark is inside. An interval that reaches ``LONG`` times as far from 0 as all marks
-    and four of five ends do runs out of the panel, and an arrow says so.
+    None). Every mark is inside. An interval that reaches over ``LONG`` times as far from 0 as all
+    marks and four of five ends do runs out of the panel, and an arrow says so.
     """
     known = [row for of_panel in rows for row in of_panel if row]
     ends = numbers(row[key] for row in known for key in ("low", "high"))
     marks = numbers(row[key] for row in known for key in ("mean", "printed"))
     marks = marks[np.isfinite(marks)]
     reach = max(np.quantile(np.abs(ends), 0.8), np.abs(marks).max())
-    reach = max(reach, np.abs(ends)[np.abs(ends) < LONG * reach].max())
+    reach = max(reach, np.abs(ends)[np.abs(ends) <= LONG * reach].max())
     every = np.clip([0.0, *ends, *marks], -reach, reach)
     room = 0.05 * np.ptp(every) or 1.0
     left, right = float(every.min() - room), float(every.max() + room)

@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from multitask import load
 from multitask.inference.analysis.attention_weights import cls_attention
 from multitask.inference.serve import responses
 from multitask.inference.serve.responses import Served, open_run, read_texts
-from multitask.tasks.base import TaskType
+from multitask.tasks.base import NoLabels, TaskType
 from multitask.utils.errors import UserError
 from multitask.utils.limits import TYPED_CHARACTERS
 from tests.conftest import ROOT
@@ -125,7 +126,12 @@ def test_masked_tokens_are_left_out(tiny_encoder, course_files, tmp_path):
 
 
 def test_a_run_of_masked_tokens_alone_is_refused(tiny_run, monkeypatch):
-    monkeypatch.setattr(responses, "_is_shown", lambda *_: False)
+    entry = SimpleNamespace(only_scored=False, share_head=None, gives_vectors=False)
+    silent = SimpleNamespace(
+        config=SimpleNamespace(tasks={"words": entry}),
+        readers={"words": SimpleNamespace(task_type=NoLabels())},
+    )
+    monkeypatch.setattr(responses, "load", lambda *_: silent)
     with pytest.raises(UserError, match="no task of the run says anything about a text"):
         open_run(tiny_run, None)
 
