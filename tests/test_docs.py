@@ -3,6 +3,7 @@
 A grid of single-task runs trains its cells on one or two of its tasks, with one seed.
 """
 
+import json
 import re
 import shlex
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 import run_multitask
 from multitask.config import load_config
 from multitask.config.registry import build
+from multitask.config.yaml_merge import load_extended
 from multitask.sweep.grid import load_grid
 from multitask.utils.names import PACKAGED_ENCODER
 from tests.conftest import ROOT, save_tiny_encoder
@@ -89,6 +91,9 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
         tasks = [cell.task for cell in load_grid(grid).cells if cell.task]
         cells = "grid:\n  tasks.sst.pooling: [cls, mean]\n"
         cells += "  tasks.qqp.pooling: [mean]\n  tasks.sts.pooling: [mean]\n"
+        for key, values in (load_extended(grid).value.get("grid") or {}).items():
+            if isinstance(values, list) and not key.endswith(".pooling"):
+                cells += f"  {key}: [{json.dumps(values[0])}]\n"
         small = f"extends: {grid}\nseeds: [1]\nbaseline: null\n{cells}"
         if grid.parent.name == "papers" or grid.stem.startswith("layer_attention"):
             small = f"extends: {grid}\nseeds: [1]\n"  # all its cells: a table asks for them
