@@ -15,13 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.course_batches import parser
+from benchmarks.course_batches import parser, started
 from multitask.data.sts_suites import read_suites
 from multitask.inference.embeddings import open_vectors
 from multitask.inference.similarity import cosines
 from multitask.inference.sts_scores import Encode, looked_up, score_suites, sides
-from multitask.reporting.table_formats import markdown_table
+from multitask.reporting.sheet_tables import score_cell
+from multitask.reporting.statistics import over_seeds
+from multitask.reporting.table_formats import difference, markdown_table
 from multitask.tasks.bootstrap import percentiles
+from multitask.tasks.regression import correlation
 from multitask.utils.versions import git_revision
 
 NAMES = ("plain", "matryoshka")
@@ -29,33 +32,30 @@ DIMS = (384, 192, 96, 48, 24)
 RESAMPLES = 2000
 
 
-def pearson(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of the last axis."""
-    left = left - left.mean(-1, keepdims=True)
-    right = right - right.mean(-1, keepdims=True)
-    scale = np.sqrt((left**2).sum(-1) * (right**2).sum(-1))
-    return np.asarray((left * right).sum(-1) / scale)
+def pearsons(gold: np.ndarray, similar: np.ndarray) -> np.ndarray:
+    """Pearson's correlation of each seed's cosines [S, N]: [S]."""
+    return np.array([correlation("pearson", gold, seed) for seed in similar])
 
 
-def difference(gold: np.ndarray, plain: np.ndarray, matryoshka: np.ndarray) -> str:
+def gain(gold: np.ndarray, plain: np.ndarray, matryoshka: np.ndarray) -> str:
     """The difference of the means over seeds of cosines [S, N], with its interval over both."""
     generator = np.random.default_rng(0)
     drawn = []
     for _ in range(RESAMPLES):
         rows = generator.integers(len(gold), size=len(gold))
         seeds = generator.integers(len(plain), size=len(plain))
-        a, b = (pearson(gold[rows], side[:, rows])[seeds].mean() for side in (plain, matryoshka))
+        a, b = (pearsons(gold[rows], side[:, rows])[seeds].mean() for side in (plain, matryoshka))
         drawn.append(b - a)
     low, high = percentiles(np.array(drawn))
-    point = pearson(gold, matryoshka).mean() - pearson(gold, plain).mean()
-    return f"{point:+.3f} [{low:+.3f}, {high:+.3f}]"
+    point = pearsons(gold, matryoshka).mean() - pearsons(gold, plain).mean()
+    return difference(point, low, high)
 
 
 def main() -> None:
     made = parser(__doc__)
     made.add_argument("--grid", type=Path, required=True)
     made.add_argument("--stsb", type=Path, required=True)
-    arguments = made.parse_args()
+    arguments = started(made)
     suites = read_suites(arguments.directory, arguments.stsb)
     rows = [rows for suite in suites.values() for rows in suite.values()]
     dev = next(iter(suites["STS-B"].values()))
@@ -77,10 +77,9 @@ def main() -> None:
     lines = []
     for dim in DIMS:
         both = [np.stack(similar[name, dim]) for name in NAMES]
-        scores = [pearson(gold, values) for values in both]
-        means = [f"{values.mean():.3f} ± {values.std(ddof=1):.3f}" for values in scores]
+        means = [score_cell(over_seeds(pearsons(gold, values).tolist())) for values in both]
         others = [f"{np.mean(average[name, dim]):.3f}" for name in NAMES]
-        lines.append([str(dim), *means, difference(gold, *both), *others])
+        lines.append([str(dim), *means, gain(gold, *both), *others])
     columns = [
         "STS-B dev, plain",
         "with matryoshka",

@@ -104,7 +104,8 @@ def shown_as_it_is(uri: str) -> bool:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Replace the files of docs/ by the pages of the site, and complete the navigation."""
-    origins.cache_clear()
+    for stored in (origins, every_run, sheet_commands):  # `mkdocs serve` builds again
+        stored.cache_clear()
     ours = [file for file in files if file.src_dir == config.docs_dir]  # the others are the theme's
     for file in ours:
         if not shown_as_it_is(file.src_uri):
@@ -222,19 +223,18 @@ def in_markdown(comment: str) -> str:
 def stored_runs(name: str) -> list[str]:
     """Return the scores of the stored runs of a config, and the report of its first run."""
     rows, report = [], None
-    for folder in ("", "contrastive", "trials"):
-        for run, of_run in load_reports(RESULTS / folder).items():
-            _, _, config, *words = shlex.split(run_command(of_run[0]))
-            if config != name:
-                continue
-            changes = [word for word in words if not SAME_PRESET.match(word)]
-            seeds = ", ".join(str(one.seed) for one in of_run)
-            kind = "trial" if of_run[0].trial else "run"
-            means = [one.overall.mean for one in of_run if one.overall.mean is not None]
-            score = mean_and_sd(means) if means else "-"
-            rows.append((run, kind, seeds, " ".join(changes) or "-", score))
-            if not changes and report is None:
-                report = of_run[0]
+    for run, of_run in every_run():
+        _, _, config, *words = shlex.split(run_command(of_run[0]))
+        if config != name:
+            continue
+        changes = [word for word in words if not SAME_PRESET.match(word)]
+        seeds = ", ".join(str(one.seed) for one in of_run)
+        kind = "trial" if of_run[0].trial else "run"
+        means = [one.overall.mean for one in of_run if one.overall.mean is not None]
+        score = mean_and_sd(means) if means else "-"
+        rows.append((run, kind, seeds, " ".join(changes) or "-", score))
+        if not changes and report is None:
+            report = of_run[0]
     if not rows:
         return []
     header = ("run", "kind", "seeds", "changes", "mean of the tasks' dev scores")
@@ -261,12 +261,27 @@ def report_of(report: RunReport | None) -> list[str]:
 def stored_sheets(name: str) -> list[str]:
     """Return the stored tables of a grid, of a paper's layout or of a search."""
     parts = []
-    for folder in ("grids", "papers"):
-        for file in sorted((RESULTS / folder).glob("*.json")):
-            source = json.loads(file.read_text(encoding="utf-8"))["source"]
-            if name in shlex.split(source["command"]):
-                parts += [f"## Measured: {file.stem}", sheet(f"{folder}/{file.stem}") or ""]
+    for stored, words in sheet_commands().items():
+        if name in words:
+            parts += [f"## Measured: {Path(stored).name}", sheet(stored) or ""]
     return parts
+
+
+@cache
+def every_run() -> list[tuple[str, list[RunReport]]]:
+    """Return the stored runs by name, the seeds of each in order; read once for all presets."""
+    folders = ("", "contrastive", "trials")
+    return [run for folder in folders for run in load_reports(RESULTS / folder).items()]
+
+
+@cache
+def sheet_commands() -> dict[str, list[str]]:
+    """Return the words of each stored sheet's command; read once for all presets."""
+    return {
+        f"{folder}/{file.stem}": shlex.split(json.loads(file.read_text())["source"]["command"])
+        for folder in ("grids", "papers")
+        for file in sorted((RESULTS / folder).glob("*.json"))
+    }
 
 
 def presets_page() -> str:

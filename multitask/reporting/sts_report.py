@@ -16,6 +16,9 @@ from multitask.store.saved import Saved, Score, read_saved
 from multitask.tasks.sts_names import NAMES
 from multitask.utils.errors import UserError, no_file
 
+POOLINGS = ("cls", "mean", "max")  # whose vectors are scored at each layer
+FIRST_LAST = "first-last mean"  # a pooling with one score per encoder
+
 
 class Correlations(TypedDict):
     spearman: float

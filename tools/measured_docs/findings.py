@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from multitask.reporting.sheet import Row, baseline_of, title_of
 from multitask.reporting.statistics import sd_ratio
-from multitask.reporting.table_formats import interval, markdown, signed
+from multitask.reporting.table_formats import difference, markdown
 from multitask.reporting.verdicts import (
     CANNOT_TELL,
     CLEAR,
@@ -110,7 +110,7 @@ def _listed(rows: list[tuple[str, Compared]], digits: int) -> str:
     texts = []
     for place, row in sorted(rows, key=lambda each: abs(each[1].difference["value"])):
         value, low, high = (row.difference[key] for key in ("value", "low", "high"))
-        texts.append(f"{place} {signed(value, digits)} {interval(low, high, digits)}")
+        texts.append(f"{place} {difference(value, low, high, digits)}")
     if len(texts) <= NAMED:
         return ", ".join(texts)
     return f"{len(texts)}, from {texts[0]} to {texts[-1]}"

@@ -17,9 +17,7 @@ from multitask.data.collate import Batch
 from multitask.data.sts_suites import Suite
 from multitask.inference.scoring import Scorer
 from multitask.inference.similarity import cosines
-from multitask.reporting.figures.curves import AVERAGE as FIRST_LAST
-from multitask.reporting.figures.curves import BY_LAYER as POOLINGS
-from multitask.reporting.sts_report import LayerScores, SuiteLayers
+from multitask.reporting.sts_report import FIRST_LAST, POOLINGS, LayerScores, SuiteLayers
 from multitask.tasks.regression import correlation
 from multitask.tasks.rows import Rows
 

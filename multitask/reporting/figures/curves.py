@@ -12,7 +12,7 @@ from multitask.config.registry import imported, task_type
 from multitask.reporting.figures import style
 from multitask.reporting.figures.figure_registry import figure_of
 from multitask.reporting.figures.maps import Records
-from multitask.reporting.sts_report import SuiteLayers
+from multitask.reporting.sts_report import FIRST_LAST, POOLINGS, SuiteLayers
 from multitask.store.run_directory import RunDirectory
 from multitask.store.run_log import Event, stage_begins
 from multitask.store.saved import RunReport, TaskReport
@@ -308,8 +308,6 @@ STYLES = {
     "max": (style.GREEN, "^", "maximum over tokens"),
     "first-last mean": (style.VERMILLION, "D", "mean of first and last layer"),
 }
-BY_LAYER = ("cls", "mean", "max")  # poolings of one layer
-AVERAGE = "first-last mean"  # one number per encoder, drawn as a horizontal line
 NAME = 70  # characters of an encoder's name
 TITLE = "Agreement of the sentence vectors with human scores"
 
@@ -340,10 +338,10 @@ def draw_layers(encoders: Mapping[str, Mapping[str, SuiteLayers]]) -> "style.Fig
 def _several_encoders(encoders: Mapping[str, Mapping[str, SuiteLayers]]) -> "style.Figure":
     """Draw a panel per pooling, with the mean over suites and each suite of every encoder."""
     suites = list(next(iter(encoders.values())))
-    titles = [STYLES[pooling][2] for pooling in BY_LAYER]
+    titles = [STYLES[pooling][2] for pooling in POOLINGS]
     figure, places = style.panels(titles, (3.3, 3.6), (0.4, 0.6), 3, sharey=True)
     names = style.labels([style.end_of_path(name, NAME) for name in encoders], width=NAME)
-    for axes, pooling in zip(places, BY_LAYER, strict=True):
+    for axes, pooling in zip(places, POOLINGS, strict=True):
         for place, (name, of) in enumerate(zip(names, encoders.values(), strict=True)):
             of_all: list[Any] = [of[suite]["all"] for suite in suites if suite in of]
             look = style.group_style(place) | style.LOOKS["curve"]
@@ -353,9 +351,9 @@ def _several_encoders(encoders: Mapping[str, Mapping[str, SuiteLayers]]) -> "sty
             missing = f" ({len(of_all)} of {len(suites)} suites)" * (len(of_all) < len(suites))
             _by_layer(axes, scores.mean(axis=0).tolist(), look, name + missing)
             if pooling == "mean":
-                averages = style.numbers(one[AVERAGE] for one in of_all)
+                averages = style.numbers(one[FIRST_LAST] for one in of_all)
                 _by_layer(axes, averages.mean(), look, "")
-    places[-1].plot([], [], color=style.DARK, **style.LOOKS["average"], label=STYLES[AVERAGE][2])
+    places[-1].plot([], [], color=style.DARK, **style.LOOKS["average"], label=STYLES[FIRST_LAST][2])
     places[-1].plot([], [], color=style.DARK, linewidth=0.7, alpha=0.3, label="one suite")
     places[0].set_ylabel("Spearman x 100, all pairs", fontsize=style.LABEL)
     title = f"{TITLE}, by layer: mean over {', '.join(suites)}"
