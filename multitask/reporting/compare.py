@@ -7,7 +7,7 @@ limits.
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from multitask.config.registry import task_type
 from multitask.reporting.grid_axes import long_axes, marginals
 from multitask.reporting.notes import notes, several_machines
-from multitask.reporting.read_runs import Group, differing_settings, run_config
+from multitask.reporting.read_runs import Group, ScoredRows, differing_settings, run_config
 from multitask.reporting.sheet import FORMAT, MEAN, TRIVIAL, Axis, Cells, Column, Row, Sheet
 from multitask.reporting.statistics import (
     Resampled,
@@ -61,7 +61,8 @@ def compare(
     at = names.index(baseline)
     loaded = load_reports(groups)
     others = [None if i == at else at for i in range(len(groups))]
-    columns, resampled, counted = score_columns(loaded, resamples)
+    sets = {task: read_split(task, loaded, "dev") for task in every_task(loaded)}
+    columns, resampled, counted = score_columns(loaded, sets, resamples)
     scored = {name: scored_groups(column, others) for name, column in resampled.items()}
     configs = [{**run_config(run), "probe": report.probe} for (run, report), *_ in loaded]
     settings = differing_settings(configs)
@@ -97,7 +98,7 @@ def compare(
         "rows": rows,
         "notes": notes([run for runs in loaded for run in runs]),
     }
-    sheet["metrics"] = every_metric(names, loaded)
+    sheet["metrics"] = every_metric(names, loaded, sets, others, resamples=resamples)
     sheet["transfer"] = transfer(sheet)
     sheet["marginals"] = marginals(sheet, resampled, held_columns)
     sheet = without_nan(sheet)
@@ -127,27 +128,37 @@ def load_reports(groups: Sequence[Group]) -> list[Runs]:
     return loaded
 
 
-def every_metric(names: Sequence[str], reports: Sequence[Runs]) -> dict[str, dict[str, Cells]]:
+def every_metric(
+    names: Sequence[str],
+    reports: Sequence[Runs],
+    sets: Mapping[str, Sequence[Sequence[ScoredRows]]],
+    others: Sequence[int | None],
+    *,
+    resamples: int,
+) -> dict[str, dict[str, Cells]]:
     """Return the cells of every metric that the runs report on dev, by task, metric and group.
 
-    ``trivial`` is the guess of the first group's runs that needs no text.
+    ``sets`` are each task's dev predictions, ``others`` the places of the baselines.
+    ``trivial`` is the guess of the first group's runs that needs no text; it has no interval.
     """
     found: dict[str, dict[str, Cells]] = {}
-    for name, runs in zip(names, reports, strict=True):
-        for task, entry in runs[0][1].tasks.items():
-            for metric in entry.reported(task_type(entry.label_type).metrics):
-                values = [report.tasks[task].dev.get(metric) for _, report in runs]
-                cell = over_seeds(np.array(values, dtype=float).tolist())
-                cells = found.setdefault(task, {}).setdefault(metric, {})
-                if not cells:
-                    guesses = [r.tasks[task].baselines.trivial.get(metric) for _, r in runs]
-                    cells[TRIVIAL] = over_seeds(np.array(guesses, dtype=float).tolist())
-                cells[name] = cell
+    for task, every in sets.items():
+        first = next(runs for runs in reports if task in runs[0][1].tasks)
+        entry = first[0][1].tasks[task]
+        for metric in entry.reported(task_type(entry.label_type).metrics):
+            rescored = [[rows.by(metric) for rows in scored] for scored in every]
+            column = task_column(task, reports, rescored, resamples, split="dev")
+            guesses = [report.tasks[task].baselines.trivial.get(metric) for _, report in first]
+            cells = zip(names, scored_groups(column, others), strict=True)
+            found.setdefault(task, {})[metric] = {
+                TRIVIAL: over_seeds(np.array(guesses, dtype=float).tolist()),
+                **{name: cell for name, cell in cells if cell},
+            }
     return found
 
 
 def score_columns(
-    reports: Sequence[Runs], resamples: int
+    reports: Sequence[Runs], sets: Mapping[str, Sequence[Sequence[ScoredRows]]], resamples: int
 ) -> tuple[dict[str, Column], dict[str, Resampled], list[str]]:
     """Return a column per task and one for their mean, with each one's scores, and who counts.
 
@@ -156,15 +167,14 @@ def score_columns(
     columns: dict[str, Column] = {}
     resampled: dict[str, Resampled] = {}
     trained: dict[str, TaskType] = {}
-    for task in every_task(reports):
+    for task in sets:
         found = [report.tasks.get(task) for runs in reports for _, report in runs]
         every = [entry for entry in found if entry is not None]
         metric, rows = every[0].metric, every[0].dev["rows"]
         columns[task] = {"title": f"{task} {metric}", "task": task, "metric": metric, "rows": rows}
         if not any(entry.evaluate_only for entry in every):
             trained[task] = task_type(every[0].label_type)
-        sets = read_split(task, reports, "dev")
-        resampled[task] = task_column(task, reports, sets, resamples, split="dev")
+        resampled[task] = task_column(task, reports, sets[task], resamples, split="dev")
     if counted := joint_tasks(trained):
         columns[MEAN] = {"title": "mean"}
         resampled[MEAN] = mean_column([resampled[task] for task in counted])

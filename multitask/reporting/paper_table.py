@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from multitask.reporting import layout as layouts
-from multitask.reporting.compare import load_reports, score_columns
+from multitask.reporting.compare import load_reports
 from multitask.reporting.layout import Layout
 from multitask.reporting.notes import run_notes, score_notes
 from multitask.reporting.read_runs import Group, run_config
 from multitask.reporting.sheet import FORMAT, Cell, Column, Row, Score, Sheet
-from multitask.reporting.statistics import scored_groups
+from multitask.reporting.statistics import read_split, scored_groups, task_column
 from multitask.reporting.training_facts import cell_facts
 from multitask.reporting.verdicts import verdicts
 from multitask.store.files import without_nan
@@ -143,8 +143,8 @@ def _scored(
     places = [names.index(base) if (base := baselines[name]) in names else None for name in names]
     loaded = load_reports(groups)
     measured = [[(run, _under(column, report)) for run, report in runs] for runs in loaded]
-    resampled = score_columns(measured, resamples)[1].get(task)
-    scored = scored_groups(resampled, places) if resampled else []
+    sets = read_split(task, measured, "dev")
+    scored = scored_groups(task_column(task, measured, sets, resamples, split="dev"), places)
     cells: dict[str, Cell] = {}
     for name, runs, cell in zip(names, loaded, without_nan(scored), strict=True):
         reports = [report for _, report in runs]

@@ -57,15 +57,28 @@ def latex_text(sheet: Sheet) -> str:
 
 
 def metric_tables(sheet: Sheet) -> list[tuple[str, Table]]:
-    """Build a table per task: a row per group and the trivial guess, a column per metric on dev."""
+    """Build two tables per task, with a column per metric on dev.
+
+    The first has the scores of each group with their intervals, and the trivial guess; the second
+    the differences to the baseline, if there are any, with the significant ones marked.
+    """
     tables = []
     for task, by_metric in sheet.get("metrics", {}).items():
-        names = [*(row["name"] for row in sheet["rows"]), sheets.TRIVIAL]
-        names = [n for n in names if any(n in cells for cells in by_metric.values())]
         rows = [
-            [name, *(score_cell(cells.get(name)) for cells in by_metric.values())] for name in names
+            [name, *(score_cell(cell, bounds=True) for cell in line)]
+            for name in [*(row["name"] for row in sheet["rows"]), sheets.TRIVIAL]
+            if any(line := [cells.get(name) for cells in by_metric.values()])
         ]
         tables.append((task, Table(("group", *by_metric), rows)))
+        columns: Any = {metric: {"title": metric} for metric in by_metric}
+        of_task: Any = [
+            {**row, "cells": {metric: cells[row["name"]] for metric, cells in by_metric.items()}}
+            for row in sheet["rows"]
+            if all(row["name"] in cells for cells in by_metric.values())
+        ]
+        differences = difference_table({**sheet, "columns": columns, "rows": of_task})
+        if differences:
+            tables.append((f"{task}, {difference_title(sheet).replace('D', 'd', 1)}", differences))
     return tables
 
 
@@ -133,13 +146,21 @@ def score_table(sheet: Sheet) -> Table:
     return Table((*head, *sheets.titles(sheet)), lines, marked)
 
 
-def score_cell(cell: Any, pattern: str = ".3f", statistic: str = "mean") -> str:
-    """Mean and standard deviation, such as ``0.712 ± 0.004``; ``-`` without a score."""
+def score_cell(
+    cell: Any, pattern: str = ".3f", statistic: str = "mean", *, bounds: bool = False
+) -> str:
+    """Mean and standard deviation, such as ``0.712 ± 0.004``; ``-`` without a score.
+
+    With ``bounds``, the interval too: ``0.712 ± 0.004 [0.690, 0.731]``.
+    """
     found = cell or {}
     value = found.get(statistic)
     if value is None or statistic == "sd" or "sd" not in found:  # an average has no deviation
         return number(value, pattern)
-    return f"{number(value, pattern)} ± {number(found['sd'], pattern)}"
+    low, high = (found.get(end) for end in ("low", "high"))
+    interval = f" [{number(low, pattern)}, {number(high, pattern)}]"
+    shown = f"{number(value, pattern)} ± {number(found['sd'], pattern)}"
+    return shown + (interval if bounds and low is not None else "")
 
 
 def best_cells(rows: Sequence[Sequence[Any]], first: int) -> frozenset[tuple[int, int]]:

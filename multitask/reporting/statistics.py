@@ -193,7 +193,8 @@ def task_column(
             continue
         scores = [rows.value() for rows in scored]
         if split == "dev":  # as reported: saved predictions have nine digits
-            reported = [report.tasks[task].score for _, report in runs]
+            pairs = zip(runs, scored, strict=True)
+            reported = [report.tasks[task].dev.get(rows.metric) for (_, report), rows in pairs]
             scores = np.array(reported, dtype=float).tolist()
         draws = drawn_seeds([report.seed for _, report in runs], resamples)
         column.append((scores, seed_means(values, draws)))

@@ -59,7 +59,10 @@ def write_sheet(directory: Path, sheet: Sheet) -> list[Path]:
         f"{stem}.tex": sheet_tables.latex_text(sheet),
     }
     if tables := sheet_tables.metric_tables(sheet):
-        shown = [f"Every metric on dev: {sheet_tables.SHOWN['mean']}."]
+        shown = [
+            f"Every metric on dev: {sheet_tables.SHOWN['mean']}, and the 95 % interval over rows "
+            "and seeds. Holm's correction is over the groups of one metric, not over the metrics."
+        ]
         texts["metrics.md"] = tables_page("Every metric", tables, shown)
         texts["metrics.tex"] = latex_float(tables, shown)
     for name, text in texts.items():

@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 import pytest
 from scipy.stats import pearsonr
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, f1_score, mean_squared_error
 
 from multitask.reporting.compare import compare, transfer
 from multitask.reporting.read_runs import Group, group_runs
@@ -40,8 +40,11 @@ def runs(tmp_path_factory):
     return result
 
 
-def naive_differences(task, base, other, seeds, resamples):
-    """Resampled differences of the seed means by plain loops, with scikit-learn and scipy."""
+def naive_differences(task, base, other, seeds, resamples, value=None):
+    """Resampled differences of the seed means by plain loops, with scikit-learn and scipy.
+
+    ``value`` of labels and predictions; default: Pearson for sts, accuracy for the others.
+    """
 
     def read(run):
         records = load_lines(run / "predictions" / f"{task}.dev.jsonl")
@@ -51,6 +54,8 @@ def naive_differences(task, base, other, seeds, resamples):
 
     def score(run, rows):
         gold, predicted = (side[rows] for side in read(run))
+        if value:
+            return value(gold, predicted)
         if task == "sts":
             return pearsonr(gold, predicted).statistic
         return accuracy_score(gold, predicted)
@@ -375,8 +380,29 @@ def test_every_metric_of_each_group_is_kept_over_its_seeds(runs):
     for task, metrics in result["metrics"].items():
         guess = first["tasks"][task]["baselines"]["trivial"]
         assert guess and all(metrics[m]["trivial"]["values"][0] == guess[m] for m in metrics)
-    tables = dict(metric_tables(result))
-    assert list(tables) == list(TASKS)
-    for task, table in tables.items():
-        assert table.header == ("group", *result["metrics"][task])
-        assert [row[0] for row in table.rows] == ["base", "alone", "trivial"]
+    tables = metric_tables(result)
+    for task, (_, scores), (title, differences) in zip(
+        TASKS, tables[::2], tables[1::2], strict=True
+    ):
+        assert scores.header == differences.header == ("group", *result["metrics"][task])
+        assert [row[0] for row in scores.rows] == ["base", "alone", "trivial"]
+        assert [row[0] for row in differences.rows] == ["alone"] and title.startswith(task)
+
+
+def test_every_metric_has_its_interval_and_its_difference(runs):
+    groups = [Group(name, runs[name]) for name in ("base", "odd")]
+    result = compare(groups, "base", resamples=30)
+    for task in TASKS:  # the selecting metric has one result
+        selecting = result["metrics"][task][result["columns"][task]["metric"]]
+        assert all(selecting[row["name"]] == row["cells"][task] for row in result["rows"])
+    for task, metric, value in [
+        ("sst", "macro_f1", lambda gold, guess: f1_score(gold, guess, average="macro")),
+        ("sts", "mse", mean_squared_error),
+    ]:
+        sides = (runs["base"], runs["odd"])
+        naive = naive_differences(task, *sides, ((1, 2, 3), (7, 8)), 30, value=value)
+        base, odd = (result["metrics"][task][metric][group.name] for group in groups)
+        bounds = (odd["difference"]["low"], odd["difference"]["high"])
+        assert bounds == pytest.approx(tuple(np.percentile(naive, (2.5, 97.5))), abs=1e-9)
+        assert odd["difference"]["value"] == pytest.approx(odd["mean"] - base["mean"])
+        assert base["low"] < base["mean"] < base["high"]
