@@ -13,14 +13,20 @@
 | NAME.json, which `importance` wrote | importance/NAME.json |
 | such a run, if its log has the space of its vectors | and its evaluations: space/NAME-SEED.json |
 
+Beside a comparison stand its runs' predictions on dev, where a task has a file of a course
+(``course_file``): predictions/NAME.tar.xz, without texts and labels. `score` reads them.
+
 In a paper's table, the columns that have no runs now keep what was stored before.
 Copy what `sts` or `evaluate-search` wrote to docs/results/written/NAME.md by hand.
 """
 
 import contextlib
+import io
 import json
 import re
 import statistics
+import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -162,9 +168,28 @@ def _store_comparison(directory: Path, results: Path) -> None:
         command = f"report {' '.join(f'runs/{run.name}' for run in runs)}"
         for row in rows:
             row["runs"] = [f"runs/{Path(run).name}" for run in row["runs"]]
-    origins = [_origin(_locate(run, directory)) for run in runs]
-    stored: StoredSheet = {**sheet, "source": _source(command, origins)}
+    places = [_locate(run, directory) for run in runs]
+    stored: StoredSheet = {**sheet, "source": _source(command, [*map(_origin, places)])}
     _write(results / "grids" / f"{name}.json", stored)
+    _pack_predictions(places, results / "predictions" / f"{name}.tar.xz")
+
+
+def _pack_predictions(runs: Sequence[Path], archive: Path) -> None:
+    """Pack the course's dev files as ``CELL/RUN/FILE``; the same files give the same bytes."""
+    pattern = RunDirectory(archive).course_file("*", "dev").name
+    found = {
+        f"{run.parent.name}/{run.name}/{file.name}": file.read_bytes()
+        for run in runs
+        for file in sorted(RunDirectory(run).predictions.glob(pattern))
+    }
+    if not found:
+        return
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(archive, "w:xz") as tar:
+        for name, content in found.items():
+            member = tarfile.TarInfo(name)  # no times and no owner
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
 
 
 def _store_paper(directory: Path, results: Path) -> None:

@@ -1,7 +1,9 @@
 """Results of runs and commands are stored with command, commits and minutes."""
 
 import json
+import os
 import shutil
+import tarfile
 
 from multitask.config.yaml_reader import dump_yaml
 from multitask.sweep.grid import load_grid
@@ -85,7 +87,20 @@ def test_a_task_of_a_grid_is_saved_under_both_names(tmp_path):
     (grid / "tasks" / "cola").mkdir(parents=True)
     result = {"rows": [{"name": "rate_1e-4-hire", "runs": [run]}]}
     (grid / "tasks" / "cola" / "comparison.json").write_text(json.dumps(result))
+    predicted = tmp_path / run / "predictions"
+    predicted.mkdir()
+    (predicted / "cola-dev-output.csv").write_text("id,label\n1,0\n")
+    (predicted / "cola-test-output.csv").write_text("id,label\n7,0\n")
     store(grid / "tasks" / "cola", tmp_path)
+    packed = tmp_path / "predictions" / "minilm_rate_cola.tar.xz"
+    with tarfile.open(packed) as tar:  # dev alone
+        name = "cola-rate_1e-4-hire/seed-11/cola-dev-output.csv"
+        assert tar.getnames() == [name]
+        assert tar.extractfile(name).read() == b"id,label\n1,0\n"
+    before = packed.read_bytes()
+    os.utime(predicted / "cola-dev-output.csv", (0, 0))
+    store(grid / "tasks" / "cola", tmp_path)
+    assert packed.read_bytes() == before
     saved = json.loads((tmp_path / "grids" / "minilm_rate_cola.json").read_text())
     command = "ablate configs/hire/minilm_rate.yaml data_dir=DIR encoder.kernels=compiled"
     assert saved["source"]["command"] == f"python run_multitask.py {command}"
