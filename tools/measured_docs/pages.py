@@ -13,6 +13,7 @@ from tools.measured_docs import (
     diagrams,
     findings,
     grid_tables,
+    open_cells,
     run_tables,
     text_excerpts,
 )
@@ -36,6 +37,7 @@ KINDS: dict[str, Callable[[str], str | None]] = {
     "effects": grid_tables.effects,
     "together": grid_tables.together,
     "printed": grid_tables.printed,
+    "open_cells": open_cells.open_cells,
     "excerpt": text_excerpts.excerpt,
     "lines": text_excerpts.lines,
     "benchmark": text_excerpts.benchmark,
