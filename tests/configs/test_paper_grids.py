@@ -60,6 +60,8 @@ TABLES = [
     ("papers/layer_attention_table2", "ablations/layer_attention"),
     ("papers/layer_attention_table2", "papers/layer_attention_bert_base"),
     ("papers/layer_attention_table2_mean", "ablations/layer_attention"),
+    ("papers/layer_attention_table1_reinit", "ablations/layer_attention_eq7_reinit"),
+    ("papers/layer_attention_table2_reinit", "ablations/layer_attention_reinit"),
     ("papers/layer_attention_table5", "ablations/layer_attention_diffcse"),
     ("papers/minibert_table1", "papers/multitask_minibert"),
     ("papers/minibert_table2", "papers/multitask_minibert"),
