@@ -40,7 +40,8 @@ GAINS = {
 
 def figures() -> "dict[str, Figure]":
     """Return the figures by the name of the image."""
-    layers, trained = _stored("layers/packaged-minilm"), _stored("layers/mlm-1")
+    stored = [_stored(f"layers/{name}") for name in ("packaged-minilm", "mlm-1")]
+    encoders = {one["of"]: one["suites"] for one in stored}
     space = draw_space(_stored("space/simcse-reinit-1")["events"], [])
     assert space, "no evaluation has the space"
     return {name: draw_gains(_stored(sheet)) for name, sheet in GAINS.items()} | {
@@ -49,8 +50,8 @@ def figures() -> "dict[str, Figure]":
         "hire-importance": hire_importance(),
         "maxpoolbert-k": draw_scores(_stored("papers/table7_minilm")),
         "space": space,
-        "sts-layers": draw_layers({one["of"]: one["suites"] for one in (layers, trained)}),
-        "sts-domains": draw_domains(layers["suites"], layers["of"]),
+        "sts-layers": draw_layers(encoders),
+        "sts-domains": draw_domains(encoders),
     }
 
 

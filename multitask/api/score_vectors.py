@@ -99,7 +99,8 @@ def _layers(
 
     weights, curves = vectors.weights(), without_nan(score_layers(suites, vectors.layers))
     write_text(place / "layers.json", json.dumps({"of": weights, "suites": curves}))
-    figures = (draw_layers({weights: curves, **others}), draw_domains(curves, weights))
+    encoders = {weights: curves, **others}
+    figures = (draw_layers(encoders), draw_domains(encoders))
     for name, figure in zip(FIGURES, figures, strict=True):
         for ending in ("png", "svg"):
             save_figure(figure, place / f"{name}.{ending}")

@@ -373,30 +373,33 @@ def _by_layer(axes: "style.Axes", scores: Any, look: style.Look, label: str) -> 
     axes.set_xlabel("layer (0: embeddings)", fontsize=style.LABEL)
 
 
-def draw_domains(suites: Mapping[str, SuiteLayers], source: str) -> "style.Figure":
-    """Draw a row per subset: Spearman of the last layer under each pooling.
+def draw_domains(encoders: Mapping[str, Mapping[str, SuiteLayers]]) -> "style.Figure":
+    """Draw a panel per encoder and a row per subset: Spearman of the last layer by pooling.
 
-    The poolings of a row are below one another, so that equal scores do not hide one.
+    The rows are those of the first encoder. The poolings of a row are below one another, so that
+    equal scores do not hide one.
     """
-    rows = [
-        (f"{suite} {subset}" if subset not in ("test", suite) else suite, values)
-        for suite, entry in suites.items()
-        for subset, values in entry["subsets"].items()
-    ]
-    title = f"{TITLE}, by subset\n{style.end_of_path(source, NAME)}"
-    figure, (axes,) = style.panels([""], (7.0, 1.8 + 0.35 * max(len(rows), 3)))
-    for number, (name, (colour, marker, pooling)) in enumerate(STYLES.items()):
-        scores = [values[name] for _, values in rows]
-        last = style.numbers(score[-1] if isinstance(score, list) else score for score in scores)
-        places = np.arange(len(rows)) + style.aside(number, len(STYLES))
-        axes.scatter(100 * last, places, s=26, color=colour, marker=marker, label=pooling)
-    axes.set_yticks(range(len(rows)), style.labels([name for name, _ in rows], width=32))
-    axes.tick_params(axis="y", labelsize=style.SMALL)
-    axes.grid(visible=False)
-    for row in range(1, len(rows)):
-        axes.axhline(row - 0.5, color="0.9", linewidth=0.8, zorder=0)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlabel("Spearman x 100, pooling of the last layer or of the first and the last")
+    first = next(iter(encoders.values()))
+    rows = [(suite, subset) for suite, entry in first.items() for subset in entry["subsets"]]
+    names = [f"{a} {b}" if b not in ("test", a) else a for a, b in rows]
+    size = (7.0 if len(encoders) == 1 else 3.6, 0.9 + 0.35 * max(len(rows), 3))
+    titles = style.labels([style.end_of_path(name, NAME) for name in encoders], width=32)
+    figure, panels = style.panels(titles, size, (1.5, 1.0), 2, sharex=True, sharey=True)
+    for axes, suites in zip(panels, encoders.values(), strict=True):
+        for number, (name, (colour, marker, pooling)) in enumerate(STYLES.items()):
+            found = ((suites[a]["subsets"] if a in suites else {}).get(b) for a, b in rows)
+            scores = [values[name] if values else None for values in found]
+            last = style.numbers(each[-1] if isinstance(each, list) else each for each in scores)
+            places = np.arange(len(rows)) + style.aside(number, len(STYLES))
+            axes.scatter(100 * last, places, s=26, color=colour, marker=marker, label=pooling)
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel("Spearman x 100", fontsize=style.LABEL)
+        axes.grid(visible=False)
+        for row in range(1, len(rows)):
+            axes.axhline(row - 0.5, color="0.9", linewidth=0.8, zorder=0)
+    panels[0].set_yticks(range(len(rows)), style.labels(names, width=32), fontsize=style.SMALL)
+    panels[0].set_ylim(len(rows) - 0.5, -0.5)
+    title = f"{TITLE}, by subset:\npoolings of the last layer, and of the first and the last"
     figure.suptitle(title, fontsize=style.TITLE)
     style.legend_below(figure)
     return figure

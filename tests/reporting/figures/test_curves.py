@@ -426,12 +426,22 @@ def test_pictures_show_every_suite_and_subset():
     assert [axes.get_title() for axes in figure.axes] == ["STS12", "SICK-R"]
     line = figure.axes[0].lines[1]
     np.testing.assert_allclose(line.get_ydata(), [40, 50, 60])
-    (axes,) = draw_domains(result, "costs $5").axes
+    (axes,) = draw_domains({"costs $5": result}).axes
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == ["STS12 MSRpar", "STS12 MSRvid", "SICK-R"]
     assert len(axes.collections) == 4
     heights = [marks.get_offsets().data[:, 1].round(3) for marks in axes.collections]
     assert len(set(np.concatenate(heights))) == 12  # equal scores do not hide one another
+
+
+def test_several_encoders_have_a_panel_of_subsets_each():
+    first, second = suites(0.1, 3, "STS12", "STS-B"), suites(0.5, 5, "STS13", "STS-B")
+    figure = draw_domains({"runs/small": first, "large": second})
+    assert [axes.get_title() for axes in figure.axes] == ["small", "large"]
+    (small, large) = (axes.collections[1].get_offsets() for axes in figure.axes)  # the mean
+    np.testing.assert_allclose(small[:, 0], [12, 12])
+    assert np.ma.getmaskarray(large[0])[0] or np.isnan(large[0, 0])  # it lacks the suite
+    assert large[1, 0] == pytest.approx(54)
 
 
 def suites(start: float, layers: int, *names: str) -> dict:
@@ -466,9 +476,8 @@ LONG = "runs/a-directory-with-a-long-name/cells/and-a-cell-with-a-long-name/seed
 @pytest.mark.parametrize("names", [["STS-B"], NAMES])
 def test_names_are_distinct_and_panels_are_high(encoders, names):
     every = {f"{LONG}, task {n}": suites(0.1 * n, 13, *names) for n in range(encoders)}
-    first = next(iter(every))
     several = 4 if encoders == 1 else encoders + 2  # poolings, or encoders, average and suites
-    for figure, entries in ((draw_layers(every), several), (draw_domains(every[first], first), 4)):
+    for figure, entries in ((draw_layers(every), several), (draw_domains(every), 4)):
         assert not faults(figure)
         for axes in figure.axes:
             assert axes.get_position().height * figure.get_figheight() > 1  # inch
