@@ -13,12 +13,14 @@ from multitask.reporting.verdicts import (
     CLEAR,
     NOT_SIGNIFICANT,
     Compared,
+    axis_values,
     compared_with,
     verdict,
 )
 from tools.measured_docs.grid_tables import load_sheet
 from tools.measured_docs.store import StoredSheet
 
+POINTS = "a value against the first of its axis, over the points of the others"
 # differences of one verdict that are named; of more the smallest and the largest
 NAMED = 5
 
@@ -42,17 +44,27 @@ def findings(names: str) -> str | None:
         bases = {row["baseline"]: base for row in rows if (base := baseline_of(sheet, row))}
         one, *others = (title_of(sheet, base["name"]) for base in bases.values())
         against = "each row's baseline" if others else one
-        of_deviations = sheet["statistic"] == "sd"
-        found = (_deviations if of_deviations else _differences)(sheet, rows, bases)
-        said = markdown(f"{_seeds(rows)}, compared with {against}: {found}.")
+        against = f"{_seeds(rows)}, compared with {against}"
+        if sheet["statistic"] == "sd":
+            found = _deviations(sheet, rows, bases)
+        elif effects := _effects(sheet) if _counts(rows) == {1} else []:
+            against, found = f"1 seed, on held-out rows, {POINTS}", _said(sheet, effects)
+        else:
+            found = _said(sheet, _differences(sheet, rows, bases))
+        said = markdown(f"{against}: {found}.")
         lines.append(f"- {words}, {said}")
     return "\n".join(lines) + "\n"
 
 
 def _seeds(rows: Sequence[Row]) -> str:
     """Say how many seeds the rows have, such as ``3 or 5 seeds``."""
-    counts = {len(c["values"]) for row in rows for c in row["cells"].values() if c} - {0}
+    counts = _counts(rows)
     return f"{' or '.join(map(str, sorted(counts)))} {'seed' if counts == {1} else 'seeds'}"
+
+
+def _counts(rows: Sequence[Row]) -> set[int]:
+    """Return the numbers of seeds of the rows' cells."""
+    return {len(c["values"]) for row in rows for c in row["cells"].values() if c} - {0}
 
 
 def _deviations(sheet: StoredSheet, rows: Sequence[Row], bases: dict[str | None, Row]) -> str:
@@ -69,16 +81,32 @@ def _deviations(sheet: StoredSheet, rows: Sequence[Row], bases: dict[str | None,
     return f"another standard deviation: {clear}, {CANNOT_TELL}: {len(ratios) - clear}"
 
 
-def _differences(sheet: StoredSheet, rows: Sequence[Row], bases: dict[str | None, Row]) -> str:
-    """Say how the rows differ from their baselines, such as ``higher: a +0.2 [+0.1, +0.3]``."""
+def _differences(
+    sheet: StoredSheet, rows: Sequence[Row], bases: dict[str | None, Row]
+) -> list[tuple[str, Compared]]:
+    """Return the differences of the rows to their baselines, by row and column."""
     titles = {title_of(sheet, row["name"]) for row in rows}
-    every = [
+    return [
         (f"{row.row} on {column}" if len(sheet["columns"]) > 1 else row.row, row)
         for base in bases.values()
         for column, all_rows in compared_with(sheet, base).items()
         for row in all_rows
         if row.row in titles
     ]
+
+
+def _effects(sheet: StoredSheet) -> list[tuple[str, Compared]]:
+    """Return what each value of an axis changes on held-out rows, where there are enough points."""
+    return [
+        (f"{title} on {sheet['columns'][name]['title']}", Compared(title, difference))
+        for title, found, _ in axis_values(sheet, held_out=True)
+        for name, difference in found.items()
+        if difference["p_holm"] is not None
+    ]
+
+
+def _said(sheet: StoredSheet, every: list[tuple[str, Compared]]) -> str:
+    """Say which differences are clear, as in ``higher: a +0.2 [+0.1, +0.3]``, and count others."""
     alike = [(place, row) for place, row in every if not row.trained]
     by_word: dict[str, list[tuple[str, Compared]]] = {}
     for place, row in alike:

@@ -96,5 +96,23 @@ def test_deviations_are_compared_by_their_ratio(monkeypatch):
     assert "deviation: 1, cannot tell: 34" in findings("papers/table3_minilm = Spread")
 
 
+def test_of_a_grid_of_one_seed_a_line_has_the_effects_on_held_out_rows(saved):
+    sheet, line = saved
+    for row in sheet["rows"]:
+        row["cells"]["sst"]["values"] = [0.5]
+    sheet["axes"] = [{"key": "lr", "labels": ["1", "2", "3"], "values": [1, 2, 3]}]
+    effect = {"value": 0.02, "low": 0.01, "high": 0.03, "p": 0.01, "p_holm": 0.02}
+    none = {"value": 0.02, "low": -0.01, "high": 0.05, "p": 0.2, "p_holm": 0.2}
+    cell = {"sst": {"mean": 0.5, "sd": None, "cells": 4, "difference": none}}
+    sheet["marginals"] = [
+        {"axis": "lr", "label": label, "cells": cell, "holdout": {"sst": held} if held else {}}
+        for label, held in (("1", None), ("2", effect), ("3", none))
+    ]
+    said = line()
+    assert "Short, 1 seed, on held-out rows" in said
+    assert ": higher: lr: 2, not 1 on sst accuracy +0.020 [+0.010, +0.030]; " in said
+    assert "not significant: 1 (median interval ± 0.030)" in said
+
+
 def test_what_is_not_measured_has_no_lines():
     assert findings("grids/smart = One; grids/not_there = Two") is None
