@@ -66,6 +66,11 @@ def desk(tmp_path: Path, course_files: Path, monkeypatch: pytest.MonkeyPatch) ->
         write_dnlp(tmp_path / name, edition)
         train = (tmp_path / name / "etpc-paraphrase-train.csv").read_text().splitlines()
         (tmp_path / name / "etpc-dev.csv").write_text("\n".join(train[:11]) + "\n")
+    mine = tmp_path / "my-bert" / "predictions" / "bert" / "multitask"
+    mine.mkdir(parents=True)
+    rows = (tmp_path / "dnlp" / "sst-sentiment-dev.csv").read_text().splitlines()[1:]
+    lines = ["id,Predicted_Sentiment", *(f"{row.split(',')[0]}\t2" for row in rows)]
+    (mine / "sst-sentiment-dev-output.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "cluster.sh").write_text("export WANDB_MODE=offline\n")
     (tmp_path / "mine.txt").write_text("a good film\na bad film\n")
     monkeypatch.chdir(tmp_path)

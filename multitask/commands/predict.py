@@ -29,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text += "number from 0), or a csv, tsv, jsonl or parquet file with the task's columns"
     shared.add_path(parser, "--file", "F", text)
-    parser.add_argument("--text", metavar="T", nargs="+", help="one text, or the two of a pair")
+    text = "one text, or the two of a pair"
+    parser.add_argument("--text", metavar="T", nargs="+", action="extend", help=text)
     text = "make all files again; otherwise only those that are missing or damaged"
     parser.add_argument("--again", action="store_true", help=text)
     text = (

@@ -82,9 +82,10 @@ def test_a_text_on_the_command_line(course_run, capsys):
     assert main("predict", course_run, "--task", "sst", "--text", "a good film") == 0
     (record,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert record["texts"] == ["a good film"] and "prediction" in record
-    assert main("predict", course_run, "--task", "sts", "--text", "a man", "a woman") == 0
-    (record,) = map(json.loads, capsys.readouterr().out.splitlines())
-    assert record["texts"] == ["a man", "a woman"]
+    for pair in (["--text", "a man", "a woman"], ["--text", "a man", "--text", "a woman"]):
+        assert main("predict", course_run, "--task", "sts", *pair) == 0
+        (record,) = map(json.loads, capsys.readouterr().out.splitlines())
+        assert record["texts"] == ["a man", "a woman"]
 
 
 @pytest.mark.parametrize(
