@@ -28,7 +28,6 @@ def follow(teacher: nn.Module, model: nn.Module, progress: float) -> None:
         progress: share of the training that is done, with this step.
     """
     beta = EARLY_BETA if progress <= 0.1 else LATE_BETA
-    for average, current in zip(teacher.parameters(), model.parameters(), strict=True):
-        average.lerp_(current, 1 - beta)
+    torch._foreach_lerp_(list(teacher.parameters()), list(model.parameters()), 1 - beta)
     for old, new in zip(teacher.buffers(), model.buffers(), strict=True):
         old.copy_(new)

@@ -263,6 +263,7 @@ def tokenized(
         tokens = tokens.twice()
     if how.mark_tokens is None:
         return Split(rows, tokens)
+    unmarked = tokens
     tokens, cut = how.mark_tokens(rows, tokens)
     if not (training and how.drops_cut and cut):
         return Split(rows, tokens, cut)
@@ -271,7 +272,11 @@ def tokenized(
     if not len(answered):
         message = f"no training row has its answer in the first {entry.max_length} tokens"
         raise config.error(("tasks", task, "max_length"), message)
-    rest = replace(rows.take(answered), unlabelled_dropped=rows.unlabelled_dropped)
+    rest = replace(
+        rows.take(answered),
+        tokens=unmarked.take(answered),
+        unlabelled_dropped=rows.unlabelled_dropped,
+    )
     split = tokenized(
         config, task, rest, reader=reader, tokenizer=tokenizer, training=True, cache=cache
     )

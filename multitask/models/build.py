@@ -164,7 +164,11 @@ def _eval_pooler(config: Config, task: str, encoder: Encoder, *, head: Any, dim:
     path = ("tasks", task, "eval_pooling")
     if any(True for _ in pooler.parameters()):
         raise config.error(path, f"{choice.name!r} has parameters, which would never be trained")
-    if pooler.output_dim != dim and any(True for _ in head.parameters()):
+    weights = any(True for _ in head.parameters())
+    if weights and config.tasks[task].projection:
+        message = "scoring leaves out the projection, with which this head would be trained"
+        raise config.error(path, f"{message}: leave one of the two out")
+    if weights and pooler.output_dim != dim:
         message = f"{choice.name!r} gives {pooler.output_dim} numbers, the head was built for {dim}"
         raise config.error(path, message)
     return pooler

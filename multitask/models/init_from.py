@@ -22,7 +22,7 @@ from multitask.models.weights import below, intact_weights, read_checked
 from multitask.store.files import check_checksums
 from multitask.store.run_directory import RunDirectory, load_run_config
 from multitask.store.saved import StartedFrom, selected_steps
-from multitask.tasks.base import TaskType
+from multitask.tasks.base import NoLabels, TaskType
 from multitask.tasks.label_reader import LabelReader
 from multitask.utils.errors import UserError, suggest
 
@@ -95,6 +95,32 @@ def find_start(config: Config) -> Start | None:
     kind = head_type(source.tasks[head].head.name)
     classes = list(dict.fromkeys((source.tasks[head].data.labels or {}).values()))
     return Start(described, owners, kind, classes, file=intact_weights(run, step))
+
+
+def start_warnings(config: Config) -> list[str]:
+    """Warn of tasks whose held-out rows the run of ``init_from`` has trained on, as it held out
+    fewer rows of a file of this name."""
+    if config.init_from is None:
+        return []
+    source = load_run_config(Path(config.init_from.run))
+    theirs, ours = source.training.holdout, config.training.holdout
+    trained_on = set(_labelled_files(source).values())
+    return [
+        f"{task}: {config.init_from.run} has trained on rows that are held out here, as its "
+        f"training.holdout is {theirs:g}: set {ours:g} there too, or choose by other rows"
+        for task, file in _labelled_files(config).items()
+        if theirs < ours and file in trained_on
+    ]
+
+
+def _labelled_files(config: Config) -> dict[str, tuple[str | None, str]]:
+    """Return the training file of each task that learns labels: its data set, if any, and name."""
+    tasks = {name: config.tasks[name] for name in config.trained_tasks()}
+    return {
+        name: (task.data.path, task.data.train)
+        for name, task in tasks.items()
+        if task.data.train and not isinstance(head_type(task.head.name), NoLabels)
+    }
 
 
 def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: Any) -> None:

@@ -190,11 +190,15 @@ class MultiTaskModel(nn.Module):
         if not size:
             return self.pool(batches, self.embed(batches))
 
-        def vectors(part: Batch) -> Tensor:
+        def vectors(part: Batch, _: Tensor) -> Tensor:
             alone = separate({task: part})
             return self.pool(alone, self.embed(alone))[task]
 
-        chunks = [checkpoint(vectors, part, use_reentrant=False) for part in batch.parts(size)]
+        # the tensor tells `checkpoint` the device whose random state it restores
+        chunks = [
+            checkpoint(vectors, part, part.input_ids, use_reentrant=False)
+            for part in batch.parts(size)
+        ]
         return {task: torch.cat(chunks)}
 
     def _chunk(self, task: str) -> int | None:

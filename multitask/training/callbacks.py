@@ -141,16 +141,16 @@ class BitLinearStrength(Callback):
     """Raises the strength of BitLinear's quantisation step by step.
 
     Attributes:
-        encoders: encoders with BitLinear layers: that of the model, and of the teacher if any.
+        models: the model, and the teacher if any, with BitLinear layers wherever they are.
         gradual: the share of steps after which the strength is full.
     """
 
-    encoders: Sequence[nn.Module]
+    models: Sequence[nn.Module]
     gradual: float
 
     def before_step(self, trainer: "Trainer") -> None:
-        for encoder in self.encoders:
-            set_strength(encoder, self.gradual, trainer.step / trainer.stages.total_steps)
+        for model in self.models:
+            set_strength(model, self.gradual, trainer.step / trainer.stages.total_steps)
 
 
 @dataclass

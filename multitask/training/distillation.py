@@ -13,6 +13,8 @@ from torch import Tensor
 from multitask.config import Config, DistillConfig
 from multitask.data.classes import label_readers
 from multitask.data.dataloader import Teacher
+from multitask.data.overlap import row_key
+from multitask.data.splits import Split
 from multitask.inference.ensemble import check_same_labels
 from multitask.inference.load_run import TrainedRun
 from multitask.models.weights import intact_weights
@@ -21,12 +23,12 @@ from multitask.store.run_directory import RunDirectory, load_run_config
 from multitask.store.saved import selected_steps
 from multitask.tasks.label_reader import LabelReader
 from multitask.training.callbacks import Callback
-from multitask.training.setup import Plan
 from multitask.training.step import Stepped
 from multitask.utils.errors import UserError, suggest
 from multitask.utils.heartbeat import working
 
 if TYPE_CHECKING:
+    from multitask.training.setup import Plan
     from multitask.training.trainer import Trainer
 
 
@@ -47,6 +49,26 @@ def check_teachers(config: Config, readers: Mapping[str, LabelReader]) -> None:
         for number, name in enumerate(settings.from_):
             with config.errors_at(("tasks", task, "distill", "from", number)):
                 _check_teacher(config, task, Path(name), readers[task])
+
+
+def teacher_warnings(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> list[str]:
+    """Warn of teachers that hold out other rows: they may have trained on rows held out here.
+
+    Equal shares hold out other rows where the training rows differ, such as under another `where`.
+    """
+    warnings = []
+    for task, settings in distilled(config).items():
+        held = splits[task].get("holdout")
+        ours = {row_key(texts) for texts in held.rows.texts} if held else set()
+        for name in settings.from_:
+            run = RunDirectory(Path(name))
+            if not run.predictions_of(task, "holdout").is_file():
+                continue  # a resumed run needs no teacher
+            theirs = {row_key(record["texts"]) for record in run.load_predictions(task, "holdout")}
+            if apart := len(ours - theirs):
+                what = f"{apart} of {len(ours)} rows that are held out here are not held out there"
+                warnings.append(f"{task}: {what}, so {name} may have trained on them")
+    return warnings
 
 
 def _check_teacher(config: Config, task: str, directory: Path, reader: LabelReader) -> None:
@@ -79,7 +101,7 @@ class Distillation(Callback):
         scores: by task, float32 [N, K] over its training rows; 0 for rows without a label.
     """
 
-    plan: Plan
+    plan: "Plan"
     settings: Mapping[str, DistillConfig]
     scores: dict[str, Tensor] = field(default_factory=dict)
 

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from multitask.models.head_checks import (
     check_processes,
     check_readers,
 )
-from multitask.models.init_from import find_start, start_encoder, start_tasks
+from multitask.models.init_from import find_start, start_encoder, start_tasks, start_warnings
 from multitask.models.mlm_generator import load_generators
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import (
@@ -38,9 +38,10 @@ from multitask.models.pretrained import (
 )
 from multitask.reporting.table_formats import duration
 from multitask.store.saved import StartedFrom
+from multitask.training.distillation import teacher_warnings
 from multitask.training.gradient_surgery import Surgery, build_surgery
 from multitask.training.loss import loss_weights
-from multitask.training.stages import Stage, plan_stages
+from multitask.training.stages import Stage, encoder_parts, plan_stages
 from multitask.training.trackers.base import check_installed
 from multitask.utils import distributed
 from multitask.utils.device import emulates_bf16
@@ -225,29 +226,39 @@ def plan(config: Config, model: MultiTaskModel, data: Data, device: torch.device
             *label_warnings(config, data.splits, data.readers),
             *padding_warnings(config, data.splits, data.readers),
             *glue_remarks(config, data.splits),
-            *dropout_warnings(config, model, data),
+            *dropout_warnings(config, model, data, stages),
+            *teacher_warnings(config, data.splits),
+            *start_warnings(config),
         ],
     )
 
 
-def dropout_warnings(config: Config, model: MultiTaskModel, data: Data) -> list[str]:
-    """Warn of tasks that compare two passes of a text under dropout, where there is none."""
-    architecture = model.encoder.config
-    if has_dropout(architecture):
-        return []
+def dropout_warnings(
+    config: Config, model: MultiTaskModel, data: Data, stages: Sequence[Stage]
+) -> list[str]:
+    """Warn of tasks that compare two passes of a text under dropout, where there is none.
+
+    A frozen encoder is in evaluation mode, so its dropout does nothing.
+    """
+    architecture, shared = model.encoder.config, encoder_parts(model)
+    frozen = {task for stage in stages if shared <= stage.frozen for task in stage.tasks}
     kind, sets = architecture.model_type, layout_of(architecture.model_type).dropout
-    encoder = "`encoder.dropout` or " if sets else ""
     warnings = []
     for task, entry in config.tasks.items():
+        if has_dropout(architecture) and task not in frozen:
+            continue
         views = data.readers[task].task_type.compares_rows and input_of(entry).texts == 1
         parts = nn.ModuleList([model.module(task), model.adapter(task) or nn.Identity()])
-        if (views or entry.r_drop) and not any(map(_dropout_rate, parts.modules())):
-            what = f"{task}: two views of a text are equal, as {kind} has no dropout"
+        if (views or entry.r_drop) and not any(map(_is_random, parts.modules())):
+            why, encoder = "the frozen encoder has no dropout", ""
+            if task not in frozen:
+                why, encoder = f"{kind} has no dropout", "`encoder.dropout` or " if sets else ""
+            what = f"{task}: two views of a text are equal, as {why}"
             warnings.append(f"{what}: set {encoder}`tasks.{task}.dropout`")
     return warnings
 
 
-def _dropout_rate(module: nn.Module) -> float:
-    """Return the rate of a module, which GRUs and attention have as a number."""
+def _is_random(module: nn.Module) -> bool:
+    """Return True for a module with dropout, which GRUs and attention have as a number."""
     rate = module.p if isinstance(module, nn.Dropout) else getattr(module, "dropout", 0.0)
-    return rate if isinstance(rate, float) else 0.0
+    return isinstance(module, nn.RReLU) or (isinstance(rate, float) and rate > 0)

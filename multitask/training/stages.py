@@ -81,7 +81,7 @@ def trained_parameters(model: MultiTaskModel, stages: Sequence[Stage]) -> int:
     """Count the parameters that at least one stage trains, in the encoder and its tasks."""
     moved: set[str] = set()
     for stage in stages:
-        moved |= _encoder(model).union(*map(model.owned, stage.tasks)) - stage.frozen
+        moved |= encoder_parts(model).union(*map(model.owned, stage.tasks)) - stage.frozen
     parts = model.parts()
     return sum(parameter.numel() for part in moved for parameter in parts[part])
 
@@ -137,7 +137,7 @@ def _trained_tasks(
         task
         for task, settings in config.tasks.items()
         if (not entry.tasks or task in entry.tasks)
-        and movable & (_encoder(model) | model.owned(task))
+        and movable & (encoder_parts(model) | model.owned(task))
         and not settings.only_scored
     ]
 
@@ -186,7 +186,7 @@ def _frozen(
     config: Config, entry: StageConfig, path: KeyPath, model: MultiTaskModel
 ) -> frozenset[str]:
     """Resolve the names in ``freeze`` to parts of the model."""
-    encoder, heads = _encoder(model), set(model.tasks)
+    encoder, heads = encoder_parts(model), set(model.tasks)
     adapters = set(model.parts()) - encoder - heads
     groups = {"encoder": encoder, "heads": heads, "adapters": adapters}
     groups |= {part: {part} for part in sorted(encoder | adapters)}
@@ -205,7 +205,7 @@ def _frozen(
     return frozenset(frozen)
 
 
-def _encoder(model: MultiTaskModel) -> set[str]:
+def encoder_parts(model: MultiTaskModel) -> set[str]:
     """Return the parts that all tasks share."""
     return set(model.parts()).difference(*(model.owned(task) for task in model.tasks))
 
@@ -225,7 +225,7 @@ def _check_surgery(
             if getattr(training, name) is not None:
                 message = "a single task has no conflict: leave this out"
                 raise config.error(("training", name), message)
-    moving = [stage for stage in stages if _encoder(model) - stage.frozen]
+    moving = [stage for stage in stages if encoder_parts(model) - stage.frozen]
     if training.conflict_steps is not None:
         kinds = _task_types(loaders)
         compared = (

@@ -126,7 +126,7 @@ def fit(
         trainer.distillation.ask(say)
     revision = git_revision()  # now: the working tree may change while the run trains
     with closing(trainer.log), working("training"):
-        torch.manual_seed(config.seed + distributed.rank())  # each rank: other dropout masks
+        torch.manual_seed(distributed.own_seed(config.seed))
         if checkpoint is None:
             trainer.log.truncate(0)
         else:

@@ -113,8 +113,8 @@ class Trainer:
         if self.distillation is not None:
             callbacks.append(self.distillation)
         if config.encoder.bitlinear is not None:
-            encoders = [model.encoder for model in (plan.model, teacher) if model is not None]
-            callbacks.append(BitLinearStrength(encoders, config.encoder.bitlinear.gradual))
+            models = [each for each in (plan.model, teacher) if each is not None]
+            callbacks.append(BitLinearStrength(models, config.encoder.bitlinear.gradual))
         if every := settings.conflict_steps:
             readers = plan.data.readers
             comparable = [task for task in readers if not readers[task].task_type.compares_rows]

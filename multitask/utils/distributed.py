@@ -34,6 +34,12 @@ def planned_world() -> int:
     return int(size)
 
 
+def own_seed(seed: int) -> int:
+    """Return this process's seed: each has other dropout masks, and no other seed has the same."""
+    sequence = np.random.SeedSequence((seed, rank()))
+    return seed if rank() == 0 else int(sequence.generate_state(1)[0])
+
+
 def world() -> int:
     """Return the number of processes that train together."""
     return distributed.get_world_size() if distributed.is_initialized() else 1

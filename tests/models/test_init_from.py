@@ -56,6 +56,21 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
     return read_tensors(RunDirectory(run).weights_of(step))
 
 
+def test_rows_that_the_run_has_trained_on_and_that_are_held_out_here_are_said(
+    mnli_run, tiny_encoder, glue_files
+):
+    def said(task, *overrides):
+        more = [f"init_from={mnli_run}", *overrides]
+        if task == "mnli":
+            more += ["tasks.mnli_mm=null", "tasks.ax=null"]
+        plan = prepared(tiny_encoder, glue_files, *more, task=task)
+        return [line for line in plan.warnings if "held out" in line]
+
+    assert said("mnli") == [] and said("rte", "training.holdout=0.2") == []
+    (line,) = said("mnli", "training.holdout=0.2")
+    assert line.startswith("mnli: ") and str(mnli_run) in line
+
+
 @pytest.mark.parametrize("take", ["encoder", "pooling", "head"])
 def test_just_what_take_names_is_taken(take, mnli_run, tiny_encoder, glue_files):
     alone = ["tasks.mnli_mm=null", "tasks.ax=null"]

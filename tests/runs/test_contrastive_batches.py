@@ -2,8 +2,11 @@
 
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
 
 from multitask.data.collate import by_task
+from multitask.models import multitask_model
 from tests.support.contrastive_run import batch_of, gradients, prepared
 from tests.support.losses import task_losses
 
@@ -106,6 +109,21 @@ def test_chunks_have_the_gradient_of_the_whole_batch_in_fp32(contrastive_config)
         made.model.encoder.embeddings.word.weight.data.normal_()
         grads.append(gradients(made, batch_of(made)))
     assert 0 < (grads[1] - grads[0]).norm() / grads[0].norm() < 1e-5
+
+
+def test_a_chunk_names_the_device_whose_dropout_is_replayed(contrastive_config, monkeypatch):
+    """torch finds it in the tensors among the arguments, which a batch is not."""
+    devices = []
+
+    def watched(function, *arguments, **options):
+        leaves = tree_leaves(arguments)
+        devices.append({leaf.device.type for leaf in leaves if isinstance(leaf, torch.Tensor)})
+        return checkpoint(function, *arguments, **options)
+
+    monkeypatch.setattr(multitask_model, "checkpoint", watched)
+    made = prepared(contrastive_config("single", "{name: contrastive, chunk: 7}"))
+    gradients(made, batch_of(made))
+    assert len(devices) > 1 and all(found == {"cpu"} for found in devices)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -121,10 +121,17 @@ def test_r_drop_without_dropout_is_said(kind, course_files, tmp_path):
     """A task's own dropout, that of its pooling or of its adapter makes two passes differ."""
     file, *words = encoder_run.arguments(kind, course_files, tmp_path, tmp_path / "run")
     words += ["defaults.r_drop={}", "tasks.sst.dropout=0"]
-    none = set() if kind == "bert" else {"sst", "qqp", "sts"}
-    assert warned_of(file, *words) == none
+    every = {"sst", "qqp", "sts"}
+    assert warned_of(file, *words) == (set() if kind == "bert" else every)
+    # a frozen encoder is in evaluation mode; LoRA has no dropout of its own
+    frozen = [*words, "defaults.adapter=lora", "stages=[{freeze: [encoder]}]"]
+    assert warned_of(file, *frozen) == every
+    assert warned_of(file, *frozen, "defaults.adapter={name: lora, dropout: 0.1}") == set()
+    assert warned_of(file, *words, "stages=[{freeze: [encoder], tasks: [sst]}, {}]") == (
+        {"sst"} if kind == "bert" else every
+    )
     words += ["tasks.sst.pooling={name: mha, dropout: 0.1}", "tasks.qqp.dropout=0.1"]
-    assert warned_of(file, *words) == none - {"sst", "qqp"}
+    assert warned_of(file, *words) == (set() if kind == "bert" else every) - {"sst", "qqp"}
     assert not warned_of(file, *words, "tasks.sts.adapter={name: lora, dropout: 0.1}")
 
 

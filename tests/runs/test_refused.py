@@ -34,6 +34,8 @@ COURSE = [
     # SMART
     ("tasks.sst.smart={eps: -1e-5}", "sst.smart.eps: .*greater"),
     ("tasks.sst.smart={weight: -1.0}", "sst.smart.weight: .*greater"),
+    ("tasks.sst.smart={weight: 0}", "sst.smart.weight: .*`bregman`"),
+    (["tasks.sst.projection=tanh", "tasks.sst.eval_pooling=mean"], "sst.eval_pooling: "),
     ("tasks.sst.smart={eps: .nan}", "sst.smart.eps: .*finite"),
     ("tasks.sst.smart={weight: .inf}", "sst.smart.weight: .*finite"),
     ("tasks.sst.smart={eps: small}", "sst.smart.eps: .*'small'"),
@@ -120,6 +122,8 @@ CONTRASTIVE = [
     ("tasks.views.course_file={name: a, column: b}", "views.course_file: head"),
     ("tasks.views.eval_pooling=layer_attention", "eval_pooling: .*trained"),
     ("tasks.views.eval_pooling=tokens", "eval_pooling: .*no pooling"),
+    (["tasks.views.eval_pooling=mean", "stages=null",
+      "tasks.sts.head={name: cosine_regression, linear: true}"], "sts.eval_pooling: "),
     ("tasks.sts.pooling=max", "sts.pooling: .*'views'"),
     # scored at the end alone
     ([f"tasks.more={{share_head: sts, data: {SHARED}}}", "training.select=more"],

@@ -91,7 +91,10 @@ def test_the_end_is_told_after_an_error_too(make):
 def test_a_run_has_the_callbacks_that_its_config_asks_for(make):
     plain = [type(one) for one in make().callbacks]
     assert plain == [MetricLog, ProgressBar, Checkpoints]
-    more = make("training.conflict_steps=2", "encoder.bitlinear={gradual: 0.5}").callbacks
+    made = make("training.conflict_steps=2", "encoder.bitlinear={gradual: 0.5}")
+    more = made.callbacks
+    (strength,) = (each for each in more if isinstance(each, BitLinearStrength))
+    assert strength.models[0] is made.model  # a discriminator's layers are not in its encoder
     assert {type(one) for one in more} - set(plain) == {BitLinearStrength, GradientConflict}
     assert type(more[0]) is MetricLog and type(more[-1]) is Checkpoints
 

@@ -61,6 +61,27 @@ def test_scores_are_the_mean_of_the_teachers_on_the_rows_that_train(teachers, ti
     assert "qqp" not in plan.loaders["qqp"].teachers
 
 
+def test_a_teacher_that_holds_out_other_rows_is_said(
+    teachers, tiny_overrides, course_files, tmp_path
+):
+    """Equal shares of other training rows are other rows."""
+    lines = (course_files / "ids-sst-train.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "fewer.csv").write_text("".join(lines[:-1]))
+    fewer = f"tasks.sst.data.train={tmp_path / 'fewer.csv'}"
+
+    def said(*changes):
+        words = [*tiny_overrides, learns("sst", teachers), *STUDENT, *changes]
+        config = load_config(Path("configs/cs224n.yaml"), words)
+        plan = set_up(config, torch.device("cpu"), lambda line: None)
+        return [line for line in plan.warnings if "held out" in line]
+
+    assert said() == []
+    warnings = said(fewer)
+    assert len(warnings) == 2 and all(line.startswith("sst: ") for line in warnings)
+    shutil.rmtree(teachers[0])  # a resumed run needs no teacher
+    assert len(said(fewer)) == 1
+
+
 @pytest.mark.parametrize("more", [[], OTHER_STEPS], ids=["alternate", "joint"])
 @pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_numbers_without_teachers(

@@ -259,6 +259,15 @@ def test_one_process_sets_its_gpu(name, monkeypatch):
         assert numbers == [0]
 
 
+def test_no_two_processes_of_any_seeds_draw_the_same_masks(monkeypatch):
+    drawn = set()
+    for rank in range(4):
+        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
+        drawn |= {distributed.own_seed(seed) for seed in range(50)}
+        assert rank or drawn == set(range(50))  # one process: the run's seed
+    assert len(drawn) == 200
+
+
 @pytest.mark.parametrize("world", [1, 2, 3, 5])
 @pytest.mark.parametrize("rows", [1, 2, 4, 7, 16])
 def test_shards_hold_every_row_once(monkeypatch, world, rows):
