@@ -24,7 +24,8 @@ class DiffCSEHead(ContrastiveHead):
     The text is masked, and a frozen masked language model fills it in. A second encoder, the
     discriminator, starts as a copy of the first; it predicts for each token if it was replaced.
     Its [CLS] embedding is replaced by the sentence vector h, so that h learns the difference of the
-    two texts. Sentence vectors need neither model.
+    two texts. Sentence vectors need neither model. The discriminator trains at the rate of heads:
+    set `head_lr` to that of the encoder.
 
     Args:
         dim: width of h.
