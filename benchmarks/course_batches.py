@@ -129,12 +129,19 @@ def padded(task: str, sequences: Sequence[Sequence[int]]) -> Step:
 
 
 def in_turn(variants: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each variant in each round; all run once before, then in turn."""
+    """Seconds of each variant in each round; all run once before, then in turn.
+
+    Each round begins with the next variant, because the first one that meets batches of new sizes
+    also waits while libraries prepare for them.
+    """
     times: dict[str, list[float]] = {name: [] for name in variants}
     for variant in variants.values():
         variant()
-    for _ in range(rounds):
-        for name, variant in variants.items():
+    names = list(variants)
+    for number in range(rounds):
+        first = number % len(names)
+        for name in [*names[first:], *names[:first]]:
+            variant = variants[name]
             began = time.perf_counter()
             variant()
             times[name].append(time.perf_counter() - began)
