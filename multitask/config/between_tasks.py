@@ -81,8 +81,6 @@ def _problems(config: Config) -> Iterator[tuple[KeyPath, str]]:
     trained = [name for name, task in tasks.items() if not task.only_scored]
     with_rows = [name for name in trained if not tasks[name].data.texts_of]
     for name, task in tasks.items():
-        if task.smart and not task.smart.weight and not task.smart.bregman:
-            yield ("tasks", name, "smart", "weight"), "0, and so is `bregman`: set one of them"
         for place, source in enumerate(task.data.texts_of or []):
             if source not in with_rows:
                 message = f"expected a task that reads training rows{suggest(source, with_rows)}"

@@ -34,7 +34,6 @@ COURSE = [
     # SMART
     ("tasks.sst.smart={eps: -1e-5}", "sst.smart.eps: .*greater"),
     ("tasks.sst.smart={weight: -1.0}", "sst.smart.weight: .*greater"),
-    ("tasks.sst.smart={weight: 0}", "sst.smart.weight: .*`bregman`"),
     (["tasks.sst.projection=tanh", "tasks.sst.eval_pooling=mean"], "sst.eval_pooling: "),
     ("tasks.sst.smart={eps: .nan}", "sst.smart.eps: .*finite"),
     ("tasks.sst.smart={weight: .inf}", "sst.smart.weight: .*finite"),
