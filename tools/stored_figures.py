@@ -7,6 +7,7 @@ docs/images/ by hand, from the run that the page names.
 """
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from multitask.reporting.figures import style
@@ -48,6 +49,7 @@ def figures() -> "dict[str, Figure]":
         "conflict": conflict(),
         "hire-examples": draw_examples(_importances("hire_sst2")[0], "sst2"),
         "hire-importance": hire_importance(),
+        "layer-attention-sentences": sentences(),
         "maxpoolbert-k": draw_scores(_stored("papers/table7_minilm")),
         "space": space,
         "sts-layers": draw_layers(encoders),
@@ -62,6 +64,21 @@ def hire_importance() -> "Figure":
     order, names = in_groups([entry.task for entry in entries], groups)
     rows = [entries[place] for place in order]
     return draw_tasks(rows, [row.task for row in rows], names)
+
+
+def sentences() -> "Figure":
+    """Draw the two sentences of the paper's Figure 3: (a) with the last layer's [CLS], (b) alone."""
+    named = {"cls_all+avg_all+cls_last": "(a)", "cls_all+avg_all": "(b)"}
+    runs = _stored("importance/layer_attention_sentences")["entries"]
+    first, *_ = entries = _importances("layer_attention_sentences")
+    which = [named[run["run"].split("/")[-2]] for run in runs]
+    pairs = [*zip(which, entries, strict=True)]
+    every = replace(
+        first,
+        texts=[f"{letter} {text}" for letter, entry in pairs for text in entry.texts],
+        weights=[weights for entry in entries for weights in entry.weights],
+    )
+    return draw_examples(every, "sts")
 
 
 def conflict() -> "Figure":

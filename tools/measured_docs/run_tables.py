@@ -192,6 +192,24 @@ def importance(name: str) -> str | None:
     return f"{markdown_table(titles, rows)}\n\n{source_line(stored['source'])}\n"
 
 
+def examples(name: str) -> str | None:
+    """Write the weight of each hidden state for each text that was given (``--text``)."""
+    file = IMPORTANCE / f"{name}.json"
+    if not file.is_file():
+        return None
+    stored = json.loads(file.read_text())
+    rows = [
+        [Path(entry["run"]).parent.name, text, *(f"{weight:.3f}" for weight in weights)]
+        for entry in stored["entries"]
+        for text, weights in zip(entry["texts"], entry["weights"], strict=True)
+    ]
+    layers = [
+        f"layer {state}" if state else "embeddings" for state in stored["entries"][0]["states"]
+    ]
+    table = markdown_table(["cell", "text", *layers], rows)
+    return f"{table}\n\n{source_line(stored['source'])}\n"
+
+
 def layers(name: str) -> str | None:
     """Write, per suite and pooling, the correlation of the last layer and of the best one below."""
     file = LAYERS / f"{name}.json"

@@ -223,6 +223,8 @@ def _store_importance(file: Path, results: Path) -> None:
     tasks = {entry["task"] for entry in entries}
     if len(tasks) == 1:
         command += f" --task {tasks.pop()}"
+    if entries[0]["split"] != "dev":
+        command += "".join(f' --text "{text}"' for text in entries[0]["texts"])
     source = _source(command, [_origin(_locate(run, file)) for run in runs])
     _write(results / "importance" / file.name, {"entries": entries, "source": source})
 

@@ -114,6 +114,7 @@ def test_importance_is_saved_with_examples_and_shown_by_length(tmp_path, monkeyp
     entry = {
         "run": run,
         "task": "sts",
+        "split": "dev",
         "layers": 2,
         "states": [1, 2],
         "rows": 1000,
@@ -134,3 +135,9 @@ def test_importance_is_saved_with_examples_and_shown_by_length(tmp_path, monkeyp
     assert "| attention | sts | at most 12 tokens | - | 0.200 | 0.800 |" in table
     assert "| attention | sts | longer | - | 0.300 | 0.700 |" in table
     assert "`python run_multitask.py importance runs/attention --task sts`, commit abc1234" in table
+    given = tmp_path / "runs" / "given.json"
+    given.write_text(json.dumps([entry | {"split": "texts"}]))
+    store(given, tmp_path)
+    table = run_tables.examples("given")
+    assert "| runs | a | layer" not in table and "| runs | a | 0.500 | 0.500 |" in table
+    assert 'runs/attention --task sts --text "a"`' in table
