@@ -67,7 +67,7 @@ def hire_importance() -> "Figure":
 
 
 def sentences() -> "Figure":
-    """Draw the two sentences of the paper's Figure 3: (a) with the last layer's [CLS], (b) alone."""
+    """Draw the sentences of the paper's Figure 3: (a) with the last layer's [CLS], (b) without."""
     named = {"cls_all+avg_all+cls_last": "(a)", "cls_all+avg_all": "(b)"}
     runs = _stored("importance/layer_attention_sentences")["entries"]
     first, *_ = entries = _importances("layer_attention_sentences")
