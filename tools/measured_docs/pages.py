@@ -28,7 +28,6 @@ KINDS: dict[str, Callable[[str], str | None]] = {
     "conflict": run_tables.conflict,
     "epochs": run_tables.epochs,
     "importance": run_tables.importance,
-    "examples": run_tables.examples,
     "layers": run_tables.layers,
     "sheet": grid_tables.sheet,
     "summary": grid_tables.summary,

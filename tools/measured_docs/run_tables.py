@@ -7,6 +7,7 @@ import shlex
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from multitask.reporting.table_formats import markdown_table
 from multitask.store.saved import RunReport, Score, TaskReport, read_saved
@@ -172,6 +173,8 @@ def importance(name: str) -> str | None:
     if not file.is_file():
         return None
     stored = json.loads(file.read_text())
+    if stored["entries"][0]["split"] == "texts":
+        return _examples(stored)
     layers = max(entry["layers"] for entry in stored["entries"])
     rectified = any(entry.get("above_0") is not None for entry in stored["entries"])
     rows = []
@@ -192,20 +195,15 @@ def importance(name: str) -> str | None:
     return f"{markdown_table(titles, rows)}\n\n{source_line(stored['source'])}\n"
 
 
-def examples(name: str) -> str | None:
+def _examples(stored: Mapping[str, Any]) -> str:
     """Write the weight of each hidden state for each text that was given (``--text``)."""
-    file = IMPORTANCE / f"{name}.json"
-    if not file.is_file():
-        return None
-    stored = json.loads(file.read_text())
+    entries = stored["entries"]
     rows = [
         [Path(entry["run"]).parent.name, text, *(f"{weight:.3f}" for weight in weights)]
-        for entry in stored["entries"]
+        for entry in entries
         for text, weights in zip(entry["texts"], entry["weights"], strict=True)
     ]
-    layers = [
-        f"layer {state}" if state else "embeddings" for state in stored["entries"][0]["states"]
-    ]
+    layers = [f"layer {state}" if state else "embeddings" for state in entries[0]["states"]]
     table = markdown_table(["cell", "text", *layers], rows)
     return f"{table}\n\n{source_line(stored['source'])}\n"
 

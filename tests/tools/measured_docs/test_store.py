@@ -138,6 +138,6 @@ def test_importance_is_saved_with_examples_and_shown_by_length(tmp_path, monkeyp
     given = tmp_path / "runs" / "given.json"
     given.write_text(json.dumps([entry | {"split": "texts"}]))
     store(given, tmp_path)
-    table = run_tables.examples("given")
+    table = run_tables.importance("given")
     assert "| runs | a | 0.500 | 0.500 |" in table
     assert 'runs/attention --task sts --text "a"`' in table
