@@ -14,6 +14,7 @@ from multitask.utils.errors import UserError
 from tools.benchmark_tables import read_rows
 
 
+@pytest.mark.slow
 def test_the_toy_prints_every_table(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("sys.argv", ["gpu", "--toy"])
     gpu.main()

@@ -1,9 +1,12 @@
 """The table of launches and waits, on a small encoder; the limits are in tests/runs."""
 
+import pytest
+
 from benchmarks import launches, synthetic
 from tools.benchmark_tables import TABLES, read_rows
 
 
+@pytest.mark.slow
 def test_the_table_of_a_small_encoder(tmp_path, monkeypatch):
     data = synthetic.write_rows(tmp_path / "data", launches.ROWS)
     encoder = str(synthetic.write_encoder(tmp_path / "encoder", "toy"))
