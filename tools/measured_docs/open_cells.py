@@ -36,7 +36,11 @@ def open_cells(_: str) -> str:
         "CPU hours at least",
     )
     table = Table(header, [cells for _, cells in rows[:SHOWN]])
-    more = f"\n{len(rows) - SHOWN} more cells need more hours.\n" if len(rows) > SHOWN else ""
+    more = (
+        f"\n{len(rows) - SHOWN} more cells need more hours, or no time of theirs is kept.\n"
+        if len(rows) > SHOWN
+        else ""
+    )
     return table.markdown() + "\n" + more
 
 
@@ -57,7 +61,12 @@ def _of_sheet(name: str, sheet: StoredSheet) -> list[tuple[float, list[str]]]:
             hours = (needed - seeds) * sum(_hours(sheet, r["cells"][column]) for r in (row, base))
             title = f"{each.row}, {sheet['columns'][column]['title']}"
             ours = difference(value, low, high, 2)
-            counts = [f"{ratio:.1f}", str(seeds), str(needed), f"{hours:.1f}"]
+            counts = [
+                f"{ratio:.1f}",
+                str(seeds),
+                str(needed),
+                f"{hours:.1f}" if hours < math.inf else "-",
+            ]
             found.append((hours, [name, title, signed(each.printed, 2), ours, *counts]))
     return found
 
@@ -67,6 +76,7 @@ def _hours(sheet: StoredSheet, cell: Cell) -> float:
     made, runs = sheet.get("made", {}), cell.get("runs", [])
     seconds = [s for run in runs if run in made and (s := made[run]["seconds"]) is not None]
     source = sheet["source"]
-    known = statistics.fmean(seconds) / 60 if seconds else None
-    minutes = (source["minutes"] or 0) / source["runs"] if known is None else known
-    return minutes / 60
+    if seconds:
+        return statistics.fmean(seconds) / 3600
+    minutes = source["minutes"]  # None: measured beside other work, so no time is kept
+    return math.inf if minutes is None else minutes / source["runs"] / 60
