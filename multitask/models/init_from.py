@@ -45,6 +45,7 @@ class Start:
         task_type: the task type of the head.
         classes: the names of the classes in the order of their ids; empty without classes.
         file: the weights.
+        config: the run's config.
     """
 
     described: StartedFrom
@@ -52,6 +53,7 @@ class Start:
     task_type: TaskType
     classes: list[str]
     file: Path
+    config: Config
 
     @cached_property
     def tensors(self) -> Mapping[str, Tensor]:
@@ -94,19 +96,19 @@ def find_start(config: Config) -> Start | None:
     )
     kind = head_type(source.tasks[head].head.name)
     classes = list(dict.fromkeys((source.tasks[head].data.labels or {}).values()))
-    return Start(described, owners, kind, classes, file=intact_weights(run, step))
+    file = intact_weights(run, step)
+    return Start(described, owners, kind, classes, file=file, config=source)
 
 
-def start_warnings(config: Config) -> list[str]:
-    """Warn of tasks whose held-out rows the run of ``init_from`` has trained on, as it held out
-    fewer rows of a file of this name."""
-    if config.init_from is None:
+def start_warnings(config: Config, start: Start | None) -> list[str]:
+    """Warn of tasks whose held-out rows the run has trained on, as it held out fewer rows of a file
+    of this name."""
+    if start is None:
         return []
-    source = load_run_config(Path(config.init_from.run))
-    theirs, ours = source.training.holdout, config.training.holdout
-    trained_on = set(_labelled_files(source).values())
+    theirs, ours = start.config.training.holdout, config.training.holdout
+    trained_on = set(_labelled_files(start.config).values())
     return [
-        f"{task}: {config.init_from.run} has trained on rows that are held out here, as its "
+        f"{task}: {start.described.run} has trained on rows that are held out here, as its "
         f"training.holdout is {theirs:g}: set {ours:g} there too, or choose by other rows"
         for task, file in _labelled_files(config).items()
         if theirs < ours and file in trained_on

@@ -98,7 +98,9 @@ def compare(
         "rows": rows,
         "notes": notes([run for runs in loaded for run in runs]),
     }
-    sheet["metrics"] = every_metric(names, loaded, sets, others, resamples=resamples)
+    sheet["metrics"] = every_metric(
+        names, loaded, sets, resampled, others=others, resamples=resamples
+    )
     sheet["transfer"] = transfer(sheet)
     sheet["marginals"] = marginals(sheet, resampled, held_columns)
     sheet = without_nan(sheet)
@@ -132,22 +134,29 @@ def every_metric(
     names: Sequence[str],
     reports: Sequence[Runs],
     sets: Mapping[str, Sequence[Sequence[ScoredRows]]],
-    others: Sequence[int | None],
+    selecting: Mapping[str, Resampled],
     *,
+    others: Sequence[int | None],
     resamples: int,
 ) -> dict[str, dict[str, Cells]]:
     """Return the cells of every metric that the runs report on dev, by task, metric and group.
 
-    ``sets`` are each task's dev predictions, ``others`` the places of the baselines.
-    ``trivial`` is the guess of the first group's runs that needs no text; it has no interval.
+    ``sets`` are each task's dev predictions, ``selecting`` the columns of the selecting metrics,
+    ``others`` the places of the baselines. ``trivial`` is the guess of the first group that reports
+    the metric, which needs no text; it has no interval.
     """
     found: dict[str, dict[str, Cells]] = {}
     for task, every in sets.items():
-        first = next(runs for runs in reports if task in runs[0][1].tasks)
-        entry = first[0][1].tasks[task]
-        for metric in entry.reported(task_type(entry.label_type).metrics):
-            rescored = [[rows.by(metric) for rows in scored] for scored in every]
-            column = task_column(task, reports, rescored, resamples, split="dev")
+        of_all = [rows for scored in every for rows in scored]
+        for metric in dict.fromkeys(name for rows in of_all for name in rows.reported):
+            reported = [
+                scored if scored and metric in scored[0].reported else () for scored in every
+            ]
+            first = next(runs for runs, scored in zip(reports, reported, strict=True) if scored)
+            column = selecting[task]
+            if metric != of_all[0].metric:
+                rescored = [[rows.by(metric) for rows in scored] for scored in reported]
+                column = task_column(task, reports, rescored, resamples, split="dev")
             guesses = [report.tasks[task].baselines.trivial.get(metric) for _, report in first]
             cells = zip(names, scored_groups(column, others), strict=True)
             found.setdefault(task, {})[metric] = {

@@ -71,11 +71,12 @@ def metric_tables(sheet: Sheet) -> list[tuple[str, Table]]:
         ]
         tables.append((task, Table(("group", *by_metric), rows)))
         columns: Any = {metric: {"title": metric} for metric in by_metric}
-        of_task: Any = [
-            {**row, "cells": {metric: cells[row["name"]] for metric, cells in by_metric.items()}}
-            for row in sheet["rows"]
-            if all(row["name"] in cells for cells in by_metric.values())
-        ]
+        of_task: Any = []
+        for row in sheet["rows"]:
+            found = {
+                m: cells[row["name"]] for m, cells in by_metric.items() if row["name"] in cells
+            }
+            of_task.append({**row, "cells": found})
         differences = difference_table({**sheet, "columns": columns, "rows": of_task})
         if differences:
             tables.append((f"{task}, {difference_title(sheet).replace('D', 'd', 1)}", differences))

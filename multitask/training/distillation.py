@@ -19,6 +19,7 @@ from multitask.inference.ensemble import check_same_labels
 from multitask.inference.load_run import TrainedRun
 from multitask.models.weights import intact_weights
 from multitask.reporting.gains import average
+from multitask.reporting.read_runs import load_split
 from multitask.store.run_directory import RunDirectory, load_run_config
 from multitask.store.saved import selected_steps
 from multitask.tasks.label_reader import LabelReader
@@ -58,13 +59,16 @@ def teacher_warnings(config: Config, splits: Mapping[str, Mapping[str, Split]]) 
     """
     warnings = []
     for task, settings in distilled(config).items():
-        held = splits[task].get("holdout")
-        ours = {row_key(texts) for texts in held.rows.texts} if held else set()
-        for name in settings.from_:
+        if (held := splits[task].get("holdout")) is None:
+            continue
+        ours = {row_key(texts) for texts in held.rows.texts}
+        for number, name in enumerate(settings.from_):
             run = RunDirectory(Path(name))
             if not run.predictions_of(task, "holdout").is_file():
                 continue  # a resumed run needs no teacher
-            theirs = {row_key(record["texts"]) for record in run.load_predictions(task, "holdout")}
+            with config.errors_at(("tasks", task, "distill", "from", number)):
+                scored = load_split(run.path, task, "holdout", run.load_report().tasks[task])
+            theirs = {row_key(texts) for texts in scored.rows.texts}
             if apart := len(ours - theirs):
                 what = f"{apart} of {len(ours)} rows that are held out here are not held out there"
                 warnings.append(f"{task}: {what}, so {name} may have trained on them")

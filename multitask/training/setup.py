@@ -228,7 +228,7 @@ def plan(config: Config, model: MultiTaskModel, data: Data, device: torch.device
             *glue_remarks(config, data.splits),
             *dropout_warnings(config, model, data, stages),
             *teacher_warnings(config, data.splits),
-            *start_warnings(config),
+            *start_warnings(config, start),
         ],
     )
 
@@ -259,6 +259,6 @@ def dropout_warnings(
 
 
 def _is_random(module: nn.Module) -> bool:
-    """Return True for a module with dropout, which GRUs and attention have as a number."""
+    """Return True for random slopes and for dropout, which GRUs and attention have as a number."""
     rate = module.p if isinstance(module, nn.Dropout) else getattr(module, "dropout", 0.0)
     return isinstance(module, nn.RReLU) or (isinstance(rate, float) and rate > 0)

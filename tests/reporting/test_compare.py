@@ -406,3 +406,19 @@ def test_every_metric_has_its_interval_and_its_difference(runs):
         assert bounds == pytest.approx(tuple(np.percentile(naive, (2.5, 97.5))), abs=1e-9)
         assert odd["difference"]["value"] == pytest.approx(odd["mean"] - base["mean"])
         assert base["low"] < base["mean"] < base["high"]
+
+
+def test_a_metric_that_only_some_groups_report_is_kept_of_these(tmp_path):
+    """As `data.ordered`, which adds one."""
+    for name in ("with", "other", "without"):
+        write_run(tmp_path / name, rows=40, noise=0.2 + 0.1 * (name == "other"), lr=len(name))
+    edited(tmp_path / "without", lambda report: report["tasks"]["sst"]["dev"].pop("macro_f1"))
+    groups = [Group(name, [tmp_path / name]) for name in ("without", "with", "other")]
+    result = compare(groups, "with", resamples=20)
+    macro = result["metrics"]["sst"]["macro_f1"]
+    assert set(macro) == {"trivial", "with", "other"}
+    (_, scores), (_, differences) = metric_tables(result)[:2]
+    place = scores.header.index("macro_f1")
+    assert [row[place] for row in scores.rows if row[0] == "without"] == ["-"]
+    by_name = {row[0]: row[place] for row in differences.rows}
+    assert by_name["without"] == "-" and by_name["other"] != "-"

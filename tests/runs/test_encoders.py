@@ -123,7 +123,7 @@ def test_r_drop_without_dropout_is_said(kind, course_files, tmp_path):
     words += ["defaults.r_drop={}", "tasks.sst.dropout=0"]
     every = {"sst", "qqp", "sts"}
     assert warned_of(file, *words) == (set() if kind == "bert" else every)
-    # a frozen encoder is in evaluation mode; LoRA has no dropout of its own
+    # the dropout of a frozen encoder is off, and LoRA has none by default
     frozen = [*words, "defaults.adapter=lora", "stages=[{freeze: [encoder]}]"]
     assert warned_of(file, *frozen) == every
     assert warned_of(file, *frozen, "defaults.adapter={name: lora, dropout: 0.1}") == set()

@@ -53,4 +53,4 @@ def terminal_page(comparison: dict[str, Any]) -> str:
 
 
 # what figures and pages import of `compare`, and no sweep calls
-heatmaps = long_axes = axis_labels = load_reports = score_columns = None
+heatmaps = long_axes = axis_labels = load_reports = None

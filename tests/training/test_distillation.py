@@ -15,6 +15,7 @@ from multitask.config import load_config
 from multitask.training import trainer
 from multitask.training.distillation import Distillation, distilled
 from multitask.training.setup import set_up
+from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint
@@ -78,6 +79,12 @@ def test_a_teacher_that_holds_out_other_rows_is_said(
     assert said() == []
     warnings = said(fewer)
     assert len(warnings) == 2 and all(line.startswith("sst: ") for line in warnings)
+    saved = teachers[1] / "predictions" / "sst.holdout.jsonl"
+    content = saved.read_text()
+    saved.write_text("{\n")
+    with pytest.raises(UserError, match=r"tasks\.sst\.distill\.from\.1: .*holdout\.jsonl"):
+        said(fewer)
+    saved.write_text(content)
     shutil.rmtree(teachers[0])  # a resumed run needs no teacher
     assert len(said(fewer)) == 1
 

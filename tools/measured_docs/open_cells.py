@@ -36,12 +36,11 @@ def open_cells(_: str) -> str:
         "CPU hours at least",
     )
     table = Table(header, [cells for _, cells in rows[:SHOWN]])
-    more = (
-        f"\n{len(rows) - SHOWN} more cells need more hours, or no time of theirs is kept.\n"
-        if len(rows) > SHOWN
-        else ""
-    )
-    return table.markdown() + "\n" + more
+    lines = [table.markdown()]
+    if len(rows) > SHOWN:
+        left = len(rows) - SHOWN
+        lines.append(f"{left} more cells need more hours, or no time of theirs is kept.")
+    return "\n\n".join(lines) + "\n"
 
 
 def _of_sheet(name: str, sheet: StoredSheet) -> list[tuple[float, list[str]]]:
@@ -49,8 +48,9 @@ def _of_sheet(name: str, sheet: StoredSheet) -> list[tuple[float, list[str]]]:
     found = []
     for row in sheet["rows"] if sheet["statistic"] != "sd" else ():
         base = baseline_of(sheet, row)
-        for column, cell in row["cells"].items() if base else ():
-            assert base is not None
+        if base is None:
+            continue
+        for column, cell in row["cells"].items():
             each = compared(sheet, row, base, column)
             if each is None or each.printed is None or verdict(each) != CANNOT_TELL:
                 continue
