@@ -5,6 +5,7 @@ docs/sts.md describes the keys. An undefined score is NaN, and null in the files
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -147,6 +148,7 @@ HOW = (
     "plain and by number of pairs."
 )
 Entries = Mapping[str, SuiteEntry]
+How = Literal["all", "mean", "wmean"]
 Which = Literal["spearman", "pearson"]
 
 
@@ -187,15 +189,15 @@ def suites_table(entries: Entries) -> Table:
     def row(title: str, show: Callable[[SuiteEntry], str], last: str = "") -> list[str]:
         return [title, *(show(entries[name]) if name in entries else "-" for name in NAMES), last]
 
+    def scores(title: str, how: How, which: Which = "spearman") -> list[str]:
+        last = percent(average(entries, which)) if how == "all" else ""
+        return row(title, lambda of: percent(headline(of)[how][which]), last)
+
     rows = [
-        row("Spearman, all", lambda of: _first(of, "all"), percent(average(entries))),
-        row(
-            "Pearson, all",
-            lambda of: percent(headline(of)["all"]["pearson"]),
-            percent(average(entries, "pearson")),
-        ),
-        row("Spearman, mean", lambda of: _first(of, "mean")),
-        row("Spearman, wmean", lambda of: _first(of, "wmean")),
+        scores("Spearman, all", "all"),
+        scores("Pearson, all", "all", "pearson"),
+        scores("Spearman, mean", "mean"),
+        scores("Spearman, wmean", "wmean"),
         row("pairs", lambda of: f"{headline(of)['pairs']:,}"),
     ]
     if any(entry["in_training"] is not None for entry in entries.values()):
@@ -204,13 +206,12 @@ def suites_table(entries: Entries) -> Table:
         title = "Spearman, all, seen pairs included"
         rows.append(row(title, lambda of: percent(of["scores"]["all"]["spearman"])))
     for key, title in SPACE.items():
-        cells = (number(entries[n]["space"][key], "z.3f") if n in entries else "-" for n in NAMES)
-        rows.append([title, *cells, ""])
+        rows.append(row(title, partial(_space, key)))
     return Table(["", *NAMES, "Avg"], rows)
 
 
-def _first(entry: SuiteEntry, how: Literal["all", "mean", "wmean"]) -> str:
-    return percent(headline(entry)[how]["spearman"])
+def _space(key: str, entry: SuiteEntry) -> str:
+    return number(entry["space"][key], "z.3f")
 
 
 def subsets_table(entries: Entries) -> Table:

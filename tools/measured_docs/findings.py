@@ -137,8 +137,7 @@ def _listed(rows: list[tuple[str, Compared]], digits: int) -> str:
     """Write each difference with its interval; of many their number and the two ends."""
     texts = []
     for place, row in sorted(rows, key=lambda each: abs(each[1].difference["value"])):
-        value, low, high = (row.difference[key] for key in ("value", "low", "high"))
-        texts.append(f"{place} {difference(value, low, high, digits)}")
+        texts.append(f"{place} {difference(row.difference, digits)}")
     if len(texts) <= NAMED:
         return ", ".join(texts)
     return f"{len(texts)}, from {texts[0]} to {texts[-1]}"
