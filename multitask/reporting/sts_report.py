@@ -5,7 +5,6 @@ docs/sts.md describes the keys. An undefined score is NaN, and null in the files
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -206,12 +205,9 @@ def suites_table(entries: Entries) -> Table:
         title = "Spearman, all, seen pairs included"
         rows.append(row(title, lambda of: percent(of["scores"]["all"]["spearman"])))
     for key, title in SPACE.items():
-        rows.append(row(title, partial(_space, key)))
+        shown = {name: number(entry["space"][key], "z.3f") for name, entry in entries.items()}
+        rows.append([title, *(shown.get(name, "-") for name in NAMES), ""])
     return Table(["", *NAMES, "Avg"], rows)
-
-
-def _space(key: str, entry: SuiteEntry) -> str:
-    return number(entry["space"][key], "z.3f")
 
 
 def subsets_table(entries: Entries) -> Table:

@@ -21,9 +21,7 @@ def open_cells(_: str) -> str:
     """
     rows = []
     for file in sorted((RESULTS / "papers").glob("*.json")):
-        sheet = load_sheet(f"papers/{file.stem}")
-        assert sheet is not None
-        rows += _of_sheet(file.stem, sheet)
+        rows += _of_sheet(file.stem, load_sheet(f"papers/{file.stem}"))
     rows.sort(key=lambda row: row[0])
     header = (
         "table",
