@@ -48,7 +48,7 @@ def gain(gold: np.ndarray, plain: np.ndarray, matryoshka: np.ndarray) -> str:
         drawn.append(b - a)
     low, high = percentiles(np.array(drawn))
     point = pearsons(gold, matryoshka).mean() - pearsons(gold, plain).mean()
-    return difference(point, low, high)
+    return difference({"value": point, "low": low, "high": high})
 
 
 def main() -> None:

@@ -129,10 +129,7 @@ def gains_table(result: Gains) -> str:
             score(entry["ensemble"]),
             score(entry["mean"]),
             f"{score(entry['best'])} {entry['best_run'] or ''}",
-            *(
-                difference(gain["value"], gain["low"], gain["high"])
-                for gain in (entry["gain_over_mean"], entry["gain_over_best"])
-            ),
+            *map(difference, (entry["gain_over_mean"], entry["gain_over_best"])),
         ]
         for name, entry in lines.items()
     ]

@@ -16,9 +16,8 @@ import numpy as np
 from multitask.reporting.figures.maps import Heatmap
 from multitask.reporting.read_runs import shown
 from multitask.reporting.sheet import Axis, AxisValue, Cell, Difference, Marginal, Sheet
-from multitask.reporting.statistics import Resampled, corrected, p_value
+from multitask.reporting.statistics import Resampled, correct, difference_of
 from multitask.tasks.base import Array
-from multitask.tasks.bootstrap import percentiles
 
 FEWEST_POINTS = 4  # with fewer, an interval is of the rows and seeds alone
 
@@ -105,8 +104,7 @@ def axis_differences(
     axes = sheet["axes"]
     result = {}
     for name, column in columns.items():
-        made: dict[tuple[str, str], Difference] = {}
-        samples: list[Array] = []
+        made: dict[tuple[str, str], tuple[Difference, Array]] = {}
         known = [each if each and all(map(math.isfinite, each[0])) else None for each in column]
         for i in long_axes(axes):
             first, *others = _sets(sheet, known, (i,))
@@ -118,14 +116,10 @@ def axis_differences(
                     statistics.fmean(a) - statistics.fmean(b) for (a, _), (b, _) in pairs
                 )
                 drawn = over_points(np.stack([a - b for (_, a), (_, b) in pairs]))
-                low, high = percentiles(drawn)
-                p = p_value(drawn) if len(pairs) >= FEWEST_POINTS else math.nan
-                made[axes[i]["key"], label] = {"value": value, "low": low, "high": high, "p": p}
-                samples.append(drawn)
-        ps = corrected(samples, [each["p"] for each in made.values()])
-        for difference, p in zip(made.values(), ps, strict=True):
-            difference["p_holm"] = p
-        result[name] = made
+                tested = len(pairs) >= FEWEST_POINTS
+                made[axes[i]["key"], label] = difference_of(value, drawn, tested=tested), drawn
+        correct([*made.values()])
+        result[name] = {place: difference for place, (difference, _) in made.items()}
     return result
 
 

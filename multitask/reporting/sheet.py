@@ -174,9 +174,11 @@ def tasks(sheet: Sheet) -> list[str]:
     return [name for name, column in sheet["columns"].items() if column.get("task")]
 
 
-def line(sheet: Sheet, cells: Cells) -> list[Cell | None]:
-    """Return a row's cell, or that of its holdout, per column."""
-    return [cells.get(name) for name in sheet["columns"]]
+def printed_difference(cell: Cell | None, base: Cell | None) -> float | None:
+    """Return the paper's difference of two cells; None if one of them is not printed."""
+    printed, other = (each.get("printed") if each else None for each in (cell, base))
+    # 55.32 - 53.59 is 1.73 in decimals, and 1.7300000000000004 in floats
+    return None if printed is None or other is None else round(printed - other, 6)
 
 
 def best_of(means: Sequence[float]) -> float | None:

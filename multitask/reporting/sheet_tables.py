@@ -133,7 +133,7 @@ def score_table(sheet: Sheet) -> Table:
     # of deviations three significant digits: MaxPoolBERT's Table 3 has 6.34 and .0746
     pattern = ".3g" if statistic == "sd" else ".2f" if sheet["paper"] else ".3f"
     for row in sheet["rows"]:
-        cells = sheets.line(sheet, row["cells"])
+        cells = [*map(row["cells"].get, sheet["columns"])]
         printed = [number(cell.get("printed") if cell else None, pattern) for cell in cells]
         if set(printed) != {"-"}:
             lines.append([row["title"], "paper", *printed])
@@ -181,7 +181,7 @@ def best_cells(rows: Sequence[Sequence[Any]], first: int) -> frozenset[tuple[int
 def holdout_table(sheet: Sheet) -> Table | None:
     """Build the table of scores on the holdout, the best marked; None for fewer than two rows."""
     scores = {
-        row["title"]: sheets.line(sheet, holdout)
+        row["title"]: [*map(holdout.get, sheet["columns"])]
         for row in sheet["rows"]
         if (holdout := row.get("holdout"))
     }
@@ -242,11 +242,9 @@ def difference_table(sheet: Sheet) -> Table | None:
 
 def _difference(cell: Cell | None, base: Cell | None, digits: int) -> tuple[str, str, bool]:
     """Return the printed difference of a cell to its baseline's, ours, and if it is significant."""
-    printed, other = (each.get("printed") if each else None for each in (cell, base))
-    apart = None if printed is None or other is None else printed - other
     difference = cell.get("difference") if cell else None
     shown = difference_cell(difference, digits) if difference else "-"
-    return signed(apart, 2), shown, significant(difference)
+    return signed(sheets.printed_difference(cell, base), 2), shown, significant(difference)
 
 
 def _ratio(cell: Cell | None, base: Cell | None, _: int) -> tuple[str, str, bool]:
@@ -278,9 +276,8 @@ def difference_cell(difference: Difference, digits: int = 3) -> str:
 
     Without a p, as one side has one seed, it ends with ``rows only``.
     """
-    value, low, high = difference["value"], difference["low"], difference["high"]
     p = "rows only" if sheets.rows_only(difference) else p_value(difference["p_holm"])
-    return f"{table_formats.difference(value, low, high, digits)} {p}"
+    return f"{table_formats.difference(difference, digits)} {p}"
 
 
 def training_tables(sheet: Sheet) -> dict[str, Table]:

@@ -67,16 +67,27 @@ def p_value(differences: Array) -> float:
     return min(1.0, 2 * (int(fewer) + 1) / (len(finite) + 1))
 
 
-def corrected(differences: Sequence[Array], p_values: Sequence[float]) -> list[float]:
-    """Apply Holm's correction to comparisons, of which each has its differences [R] and its p.
+def difference_of(value: float, resampled: Array, *, tested: bool) -> Difference:
+    """Return a difference with the interval of its resamples [R]; p is NaN unless ``tested``."""
+    low, high = percentiles(resampled)
+    return {
+        "value": value,
+        "low": low,
+        "high": high,
+        "p": p_value(resampled) if tested else math.nan,
+    }
 
-    Equal differences are one comparison: cells of a probe grid share their probes. Differences that
-    are all 0 are none, as both groups have the same predictions: p stays.
+
+def correct(compared: Sequence[tuple[Difference, Array]]) -> None:
+    """Apply Holm's correction to differences, each with its resamples [R]: set ``p_holm``.
+
+    Equal resamples are one comparison: cells of a probe grid share their probes. Those that are all
+    0 are none, as both groups have the same predictions: p stays.
     """
-    keys = [each.tobytes() for each in differences]
-    once = {key: p for key, each, p in zip(keys, differences, p_values, strict=True) if each.any()}
+    once = {samples.tobytes(): each["p"] for each, samples in compared if samples.any()}
     adjusted = dict(zip(once, holm([*once.values()]), strict=True))
-    return [adjusted.get(key, p) for key, p in zip(keys, p_values, strict=True)]
+    for difference, samples in compared:
+        difference["p_holm"] = adjusted.get(samples.tobytes(), difference["p"])
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -273,15 +284,10 @@ def scored_groups(column: Resampled, baselines: Sequence[int | None]) -> list[Ce
             continue
         value = each["mean"] - base["mean"]
         if math.isfinite(value):
-            differences = entry[1] - against[1]
-            low, high = percentiles(differences)
+            resampled = entry[1] - against[1]
             several = min(len(entry[0]), len(against[0])) > 1
-            p = p_value(differences) if several else math.nan
-            difference: Difference = {"value": value, "low": low, "high": high, "p": p}
-            each["difference"] = difference
-            compared.setdefault(at, []).append((difference, differences))
+            difference = each["difference"] = difference_of(value, resampled, tested=several)
+            compared.setdefault(at, []).append((difference, resampled))
     for pairs in compared.values():
-        ps = corrected([samples for _, samples in pairs], [each["p"] for each, _ in pairs])
-        for (difference, _), p in zip(pairs, ps, strict=True):
-            difference["p_holm"] = p
+        correct(pairs)
     return entries

@@ -147,6 +147,7 @@ HOW = (
     "plain and by number of pairs."
 )
 Entries = Mapping[str, SuiteEntry]
+How = Literal["all", "mean", "wmean"]
 Which = Literal["spearman", "pearson"]
 
 
@@ -187,15 +188,15 @@ def suites_table(entries: Entries) -> Table:
     def row(title: str, show: Callable[[SuiteEntry], str], last: str = "") -> list[str]:
         return [title, *(show(entries[name]) if name in entries else "-" for name in NAMES), last]
 
+    def scores(title: str, how: How, which: Which = "spearman") -> list[str]:
+        last = percent(average(entries, which)) if how == "all" else ""
+        return row(title, lambda of: percent(headline(of)[how][which]), last)
+
     rows = [
-        row("Spearman, all", lambda of: _first(of, "all"), percent(average(entries))),
-        row(
-            "Pearson, all",
-            lambda of: percent(headline(of)["all"]["pearson"]),
-            percent(average(entries, "pearson")),
-        ),
-        row("Spearman, mean", lambda of: _first(of, "mean")),
-        row("Spearman, wmean", lambda of: _first(of, "wmean")),
+        scores("Spearman, all", "all"),
+        scores("Pearson, all", "all", "pearson"),
+        scores("Spearman, mean", "mean"),
+        scores("Spearman, wmean", "wmean"),
         row("pairs", lambda of: f"{headline(of)['pairs']:,}"),
     ]
     if any(entry["in_training"] is not None for entry in entries.values()):
@@ -204,13 +205,9 @@ def suites_table(entries: Entries) -> Table:
         title = "Spearman, all, seen pairs included"
         rows.append(row(title, lambda of: percent(of["scores"]["all"]["spearman"])))
     for key, title in SPACE.items():
-        cells = (number(entries[n]["space"][key], "z.3f") if n in entries else "-" for n in NAMES)
-        rows.append([title, *cells, ""])
+        shown = {name: number(entry["space"][key], "z.3f") for name, entry in entries.items()}
+        rows.append([title, *(shown.get(name, "-") for name in NAMES), ""])
     return Table(["", *NAMES, "Avg"], rows)
-
-
-def _first(entry: SuiteEntry, how: Literal["all", "mean", "wmean"]) -> str:
-    return percent(headline(entry)[how]["spearman"])
 
 
 def subsets_table(entries: Entries) -> Table:

@@ -9,7 +9,7 @@ import html
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,19 +41,15 @@ def signed(value: float | None, digits: int = 3) -> str:
     return "-" if value is None else f"{value:+z.{digits}f}"
 
 
-def interval(low: float | None, high: float | None, digits: int = 3) -> str:
-    """Format the interval of a difference, such as ``[-0.003, +0.027]``."""
-    return f"[{signed(low, digits)}, {signed(high, digits)}]"
-
-
 def estimate(value: float | None, low: float | None, high: float | None) -> str:
     """Format a score with its interval: ``0.492 [0.463, 0.521]``; without bounds, the score."""
     return score(value) if low is None else f"{score(value)} [{score(low)}, {score(high)}]"
 
 
-def difference(value: float | None, low: float | None, high: float | None, digits: int = 3) -> str:
-    """Format a difference with its interval, such as ``+0.012 [-0.003, +0.027]``."""
-    return f"{signed(value, digits)} {interval(low, high, digits)}"
+def difference(found: Mapping[str, Any], digits: int = 3) -> str:
+    """Format a ``sheet.Difference``, such as ``+0.012 [-0.003, +0.027]``."""
+    value, low, high = (signed(found[key], digits) for key in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]"
 
 
 def p_value(p: float | None) -> str:

@@ -42,41 +42,31 @@ def _counts(
 ) -> Facts:
     """Return how much runs trained the tasks ``trained``, and those of ``scored`` they did not."""
     first = reports[0]
+    rows = [_rows_of_steps(config, report, trained) for report in reports]
     return {
-        "updates": None if first.probe else updates(reports),
-        "trained_rows": None if first.probe else trained_rows(config, reports, trained),
+        "updates": None if first.probe else mean_count([report.steps.done for report in reports]),
+        "trained_rows": None if first.probe else mean_count(rows),
         "untrained": [t for t in scored if not (first.probe or first.tasks[t].turns.trained)],
         "epoch_seconds": median_of([report.epoch_seconds for report in reports]),
     }
 
 
-def updates(reports: Sequence[RunReport]) -> int | None:
-    """Return the optimizer steps of a run, the mean over seeds; None if a report lacks them."""
-    done = [report.steps.done for report in reports]
-    return None if 0 in done else round(statistics.fmean(done))
+def mean_count(counts: Sequence[int]) -> int | None:
+    """Return the mean over seeds; None if a report lacks the count."""
+    return None if 0 in counts else round(statistics.fmean(counts))
 
 
-def trained_rows(
-    config: Mapping[str, Any],
-    reports: Sequence[RunReport],
-    tasks: Sequence[str] | Mapping[str, Any],
-) -> int | None:
-    """Return the rows of all steps of ``tasks``, the mean over seeds; None if they are unknown.
+def _rows_of_steps(config: Mapping[str, Any], report: RunReport, tasks: Sequence[str]) -> int:
+    """Return the rows of all steps of ``tasks``; 0 if they are unknown.
 
     A step of a task has ``batch_size`` x ``accumulation`` rows, as ``check`` prints. A row that
     several tasks train on counts for each of them.
     """
-    counts = [
-        sum(
-            report.tasks[task].turns.trained
-            * int(entry.get("batch_size", 0))
-            * int(entry.get("accumulation", 1))
-            for task in tasks
-            for entry in [config["tasks"].get(task, {})]
-        )
-        for report in reports
-    ]
-    return None if 0 in counts else round(statistics.fmean(counts))
+    rows = 0
+    for task in tasks:
+        entry, turns = config["tasks"].get(task, {}), report.tasks[task].turns.trained
+        rows += turns * int(entry.get("batch_size", 0)) * int(entry.get("accumulation", 1))
+    return rows
 
 
 def median_of(values: Sequence[float | None]) -> float | None:

@@ -189,9 +189,7 @@ def compared(sheet: Sheet, row: Row, base: Row, column: str) -> Compared | None:
         return None
     if difference["low"] is None:
         return None
-    printed, against = cell.get("printed"), other.get("printed")
-    # 55.32 - 53.59 is 1.73 in decimals, and 1.7300000000000004 in floats
-    apart = None if printed is None or against is None else round(printed - against, 6)
+    apart = sheets.printed_difference(cell, other)
     task = sheet["columns"][column].get("task")  # the mean has none: every task counts
     ours, theirs = sheets.facts(row, column), sheets.facts(base, column)
     sides = ({*ours.get("untrained", [])}, {*theirs.get("untrained", [])})
@@ -248,9 +246,8 @@ def _listed(rows: Sequence[Compared], digits: int, *, names_only: bool) -> str:
         return f"{len(rows)} rows{apart}, the intervals allow {low} to {high}"
     texts = []
     for row in rows:
-        value, low, high = (row.difference[key] for key in ("value", "low", "high"))
         remarks = [] if row.printed is None else [f"printed {signed(row.printed, digits)}"]
         remarks += [row.trained] if row.trained else []
-        text = f"{row.row} {table_formats.difference(value, low, high, digits)}"
+        text = f"{row.row} {table_formats.difference(row.difference, digits)}"
         texts.append(f"{text} ({', '.join(remarks)})" if remarks else text)
     return ", ".join(texts)

@@ -139,48 +139,38 @@ def test_holm_corrects_over_the_groups_of_each_column(runs):
         assert alone["p"] is None and alone["p_holm"] is None and alone["low"] < alone["high"]
 
 
-def test_the_same_predictions_in_two_groups_are_one_comparison(tmp_path, runs):
+def test_equal_predictions_are_one_comparison_and_differ_by_nothing(tmp_path, runs):
     """As cells of a probe grid that share their probes."""
-    for seed in (1, 2, 3):
-        write_run(tmp_path / f"again-{seed}", rows=ROWS, seed=seed, noise=0.1, lr=98)
-    again = [tmp_path / f"again-{seed}" for seed in (1, 2, 3)]
-    groups = group_runs([*runs["base"], *runs["good"], *again])
-    for column in TASKS:
-        first, second = (
-            group["cells"][column]["difference"]
-            for group in compare(groups, "base", resamples=200)["rows"][1:]
-        )
+    copies = {"again": 0.1, "same": 0.3}  # of `good`, and of the baseline
+    for name, noise in copies.items():
+        for seed in (1, 2, 3):
+            write_run(tmp_path / f"{name}-{seed}", rows=ROWS, seed=seed, noise=noise, lr=name)
+    more = [tmp_path / f"{name}-{seed}" for name in copies for seed in (1, 2, 3)]
+    result = compare(group_runs([*runs["base"], *runs["good"], *more]), "base", resamples=200)
+    for column in (*TASKS, MEAN):
+        first, second, none = (row["cells"][column]["difference"] for row in result["rows"][1:])
         assert first == second and first["p_holm"] == first["p"]
-
-
-def test_identical_groups_differ_by_nothing(tmp_path, runs):
-    for seed in (1, 2, 3):
-        write_run(tmp_path / f"same-{seed}", rows=ROWS, seed=seed, noise=0.3, lr=99)
-    groups = group_runs([*runs["base"], *(tmp_path / f"same-{seed}" for seed in (1, 2, 3))])
-    result = compare(groups, "base", resamples=100)["rows"][1]
-    zero = {"value": 0.0, "low": 0.0, "high": 0.0, "p": 1.0, "p_holm": 1.0}
-    assert [result["cells"][task]["difference"] for task in TASKS] == [zero] * 3
-    assert result["cells"][MEAN]["difference"] == zero
+        assert none == {"value": 0.0, "low": 0.0, "high": 0.0, "p": 1.0, "p_holm": 1.0}
 
 
 def test_a_task_that_a_group_lacks_is_a_gap(tmp_path, runs):
     write_run(tmp_path / "pair-1", rows=ROWS, seed=1, only=("sst", "sts"))
-    result = compare(group_runs([*runs["base"], tmp_path / "pair-1"]), "base", resamples=20)
-    base, pair = result["rows"]
+    groups = group_runs([*runs["base"], tmp_path / "pair-1"])
+    base, pair = compare(groups, "base", resamples=20)["rows"]
     assert set(pair["cells"]) == {"sst", "sts"}
     assert pair["cells"]["sst"]["difference"] and MEAN in base["cells"]
     assert not base["cells"]["para"]["best"]  # it has no rival
-    # the baseline may be the one that lacks it
-    result = compare(group_runs([*runs["base"], tmp_path / "pair-1"]), "pair", resamples=20)
-    base, pair = result["rows"]
+    base, pair = compare(groups, "pair", resamples=20)["rows"]  # the baseline lacks it
     assert base["cells"]["para"]["difference"] is None and base["cells"][MEAN]["difference"] is None
     assert base["cells"]["sst"]["difference"] and pair["cells"]["sst"]["difference"] is None
 
 
-def test_an_undefined_score_is_no_score_and_never_the_best(tmp_path, runs):
-    write_run(tmp_path / "flat-1", rows=ROWS, seed=1, lr=5)
-    write_run(tmp_path / "flat-2", rows=ROWS, seed=2, lr=5)
-    rewritten(tmp_path / "flat-1", "sts", lambda i, r: r | {"scores": [2.5], "prediction": 2.5})
+@pytest.mark.parametrize("score", [2.5, None], ids=["constant", "diverged"])
+def test_an_undefined_score_is_no_score_and_never_the_best(score, tmp_path, runs):
+    for seed in (1, 2):
+        write_run(tmp_path / f"flat-{seed}", rows=ROWS, seed=seed, lr=5)
+    flat_1 = {"scores": [score], "prediction": score}
+    rewritten(tmp_path / "flat-1", "sts", lambda i, r: r | flat_1)
     edited(tmp_path / "flat-1", lambda r: r["tasks"]["sts"]["dev"].update(pearson=None))
     groups = group_runs([*runs["base"], tmp_path / "flat-1", tmp_path / "flat-2"])
     for baseline in ("base", "flat"):
@@ -193,14 +183,6 @@ def test_an_undefined_score_is_no_score_and_never_the_best(tmp_path, runs):
         assert base["cells"]["sts"]["difference"] is None
         assert (flat if baseline == "base" else base)["cells"]["sst"]["difference"]
         assert any("sts has no score" in note and "flat-1" in note for note in result["notes"])
-
-
-def test_a_diverged_run_with_null_predictions_is_shown(tmp_path):
-    write_run(tmp_path / "a", rows=ROWS, seed=1, lr=1)
-    rewritten(tmp_path / "a", "sts", lambda i, r: r | {"scores": [None], "prediction": None})
-    edited(tmp_path / "a", lambda r: r["tasks"]["sts"]["dev"].update(pearson=None))
-    (only,) = compare(group_runs([tmp_path / "a"]), "a", resamples=20)["rows"]
-    assert only["cells"]["sts"]["mean"] is None and only["cells"][MEAN]["mean"] is None
 
 
 def test_the_unclipped_scores_of_an_old_run_count_as_in_its_report(tmp_path, runs):
@@ -239,33 +221,28 @@ def test_the_baseline_must_be_a_group(runs):
 
 
 def test_a_task_that_is_only_evaluated_may_stand_alone_and_has_no_mean(tmp_path):
-    for name in ("a", "b"):
-        report = write_run(tmp_path / name, rows=ROWS, only=("sts",), noise=0.1 * (name == "b"))
-        report["tasks"]["sts"]["evaluate_only"] = True
-        (tmp_path / name / "report.json").write_text(json.dumps(report))
     groups = [Group(name, [tmp_path / name]) for name in ("a", "b")]
+    for noise, group in enumerate(groups):
+        write_run(group.runs[0], rows=ROWS, only=("sts",), noise=0.1 * noise)
+        edited(group.runs[0], lambda r: r["tasks"]["sts"].update(evaluate_only=True))
     comparison = compare(groups, "a", resamples=20)
     assert [set(row["cells"]) for row in comparison["rows"]] == [{"sts"}] * 2
     assert comparison["rows"][1]["cells"]["sts"]["difference"] is not None
     assert write_sheet(tmp_path / "out", comparison)
 
 
-def test_runs_of_other_tasks_are_no_seeds_of_one_group(tmp_path, runs):
-    write_run(tmp_path / "single", rows=ROWS, only=("sst",))
-    with pytest.raises(UserError, match="their tasks differ"):
-        compare([Group("mixed", [runs["base"][0], tmp_path / "single"])], "mixed")
-
-
-def test_probes_are_marked_and_never_seeds_of_trained_runs(tmp_path):
+def test_probes_and_runs_of_other_tasks_are_never_seeds_of_one_group(tmp_path):
     for number in (1, 2):
         write_run(tmp_path / f"a-{number}", rows=ROWS, seed=number)
         write_run(tmp_path / f"p-{number}", rows=ROWS, seed=number)
         edited(tmp_path / f"p-{number}", lambda r: r.update(probe=True))
-    runs = [tmp_path / name for name in ("a-1", "a-2", "p-1", "p-2")]
-    (note,) = compare(group_runs(runs), "a", resamples=10)["notes"]
-    assert note.startswith(f"Rows composed of probes: {runs[2]}, {runs[3]}. Each task's projection")
-    with pytest.raises(UserError, match="are not seeds of one setting: one is a probe"):
-        compare([Group("mixed", [runs[0], runs[3]])], "mixed")
+    write_run(tmp_path / "single", rows=ROWS, only=("sst",))
+    *both, single = (tmp_path / name for name in ("a-1", "a-2", "p-1", "p-2", "single"))
+    (note,) = compare(group_runs(both), "a", resamples=10)["notes"]
+    assert note.startswith(f"Rows composed of probes: {both[2]}, {both[3]}.")
+    for other, said in ((both[3], "one is a probe"), (single, "their tasks differ")):
+        with pytest.raises(UserError, match=f"{both[0]} and {other} .* {said}"):
+            compare([Group("mixed", [both[0], other])], "mixed")
 
 
 def test_nan_resamples_are_left_out():
@@ -288,13 +265,9 @@ def test_trials_are_compared_with_trials_alone(tmp_path):
 
 
 def made(**groups):
-    """A comparison that holds mean scores alone."""
-    return {
-        "rows": [
-            {"name": name, "cells": {task: {"mean": mean} for task, mean in scores.items()}}
-            for name, scores in groups.items()
-        ]
-    }
+    """A comparison that holds mean scores alone, by group and task."""
+    cells = {name: {t: {"mean": mean} for t, mean in of.items()} for name, of in groups.items()}
+    return {"rows": [{"name": name, "cells": of} for name, of in cells.items()]}
 
 
 def test_delta_m_and_the_matrix_of_a_task_subset_grid():
@@ -334,10 +307,8 @@ def test_undefined_scores_and_those_not_above_zero_have_no_relative_gain():
         made(a={"sst": None}, b={"qqp": 0.5}, c={"sts": -0.1},
              ab={"sst": 0.5, "qqp": 0.6}, bc={"qqp": 0.5, "sts": 0.2})
     )  # fmt: skip
-    assert result["gains"]["ab"] == {
-        "delta_m": None,
-        "tasks": {"sst": None, "qqp": pytest.approx(20)},
-    }
+    relative = {"sst": None, "qqp": pytest.approx(20)}
+    assert result["gains"]["ab"] == {"delta_m": None, "tasks": relative}
     assert result["gains"]["bc"]["delta_m"] is None
     assert result["matrix"]["qqp"]["sst"]["change"] is None
     assert result["matrix"]["qqp"]["sts"]["change"] == pytest.approx(0.3)
@@ -350,18 +321,14 @@ def test_the_first_of_several_single_task_groups_stands_for_the_task():
 
 def test_a_comparison_of_runs_holds_its_transfer(tmp_path):
     subsets = [("sst",), ("sts",), ("sst", "sts"), ("para", "sst")]
-    for only in subsets:
-        write_run(tmp_path / "_".join(only), rows=40, only=only, noise=0.1 * len(only))
-    groups = group_runs([tmp_path / "_".join(only) for only in subsets])
-    comparison = compare(groups, "sst", resamples=10)
-    means = {
-        group["name"]: {task: entry["mean"] for task, entry in group["cells"].items()}
-        for group in comparison["rows"]
-    }
+    runs = [tmp_path / "_".join(only) for only in subsets]
+    for run, only in zip(runs, subsets, strict=True):
+        write_run(run, rows=40, only=only, noise=0.1 * len(only))
+    comparison = compare(group_runs(runs), "sst", resamples=10)
     result = comparison["transfer"]
     assert list(result["gains"]) == ["sst_sts"]  # para was never trained alone
-    change = means["sst_sts"]["sts"] - means["sts"]["sts"]
-    assert result["matrix"]["sst"]["sts"]["change"] == pytest.approx(change)
+    alone, both = (row["cells"]["sts"]["mean"] for row in comparison["rows"][1:3])
+    assert result["matrix"]["sst"]["sts"]["change"] == pytest.approx(both - alone)
 
 
 def test_every_metric_of_each_group_is_kept_over_its_seeds(runs):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import shutil
 import statistics
 
 import numpy as np
@@ -32,23 +33,17 @@ def grid(sizes, score, seeds=(1, 2, 3), tasks=("a", "b")):
         {"key": f"key.{i}", "labels": [f"{i}-{j}" for j in range(n)], "values": list(range(n))}
         for i, n in enumerate(sizes)
     ]
-    groups = []
-    for point in itertools.product(*map(range, sizes)):
-        entries = {task: score(point, task) for task in tasks}
-        entries = {
+    rows = []
+    for place in itertools.product(*map(range, sizes)):
+        scores = {task: score(place, task) for task in tasks}
+        cells = {
             task: {"mean": statistics.fmean(values), "values": list(values)}
-            for task, values in entries.items()
+            for task, values in scores.items()
             if values is not None
         }
-        groups.append(
-            {
-                "name": str(point),
-                "point": {f"key.{i}": f"{i}-{j}" for i, j in enumerate(point)},
-                "seeds": list(seeds),
-                "cells": entries,
-            }
-        )
-    return {"axes": axes, "rows": groups, "columns": {task: {} for task in tasks}}
+        point = {f"key.{i}": f"{i}-{j}" for i, j in enumerate(place)}
+        rows.append({"name": str(place), "point": point, "seeds": list(seeds), "cells": cells})
+    return {"axes": axes, "rows": rows, "columns": {task: {} for task in tasks}}
 
 
 def random_grid(sizes, missing=(), seed=0):
@@ -69,12 +64,9 @@ def test_two_axes_make_one_map_of_the_cells_with_gaps_where_no_score_is():
 def test_three_axes_make_a_map_for_each_pair_averaged_over_the_third():
     scores, comparison = random_grid((2, 3, 4))
     maps = heatmaps(comparison, "b")
-    assert [(each.rows, each.columns) for each in maps] == [
-        ("key.0", "key.1"),
-        ("key.0", "key.2"),
-        ("key.1", "key.2"),
-    ]
-    for result, other in zip(maps, (2, 1, 0), strict=True):
+    for result, pair in zip(maps, itertools.combinations(range(3), 2), strict=True):
+        assert (result.rows, result.columns) == tuple(f"key.{i}" for i in pair)
+        (other,) = {0, 1, 2} - {*pair}
         np.testing.assert_allclose(result.values, scores.mean(axis=(other, 3)))
 
 
@@ -168,16 +160,26 @@ def columns_of(sizes, resamples=400, seed=0, seeds=2):
     generator = np.random.default_rng(seed)
     return [
         (generator.random(seeds).tolist(), generator.normal(size=resamples))
-        for _ in itertools.product(*map(range, sizes))
+        for _ in range(math.prod(sizes))
     ]
+
+
+def differences_of(sizes, column):
+    """The differences of the values of a grid's axes, in one column."""
+    return axis_differences(random_grid(sizes)[1], {"a": column})["a"]
+
+
+def column_of(runs, resamples=400):
+    """The column of runs that have a score per row [runs, rows]."""
+    drawn = np.concatenate([*resampled_rows(runs.shape[1], resamples, 1)])
+    return [([run.mean()], run[drawn].mean(axis=1)) for run in runs]
 
 
 def test_a_difference_is_the_mean_over_the_points_of_the_other_axes():
     sizes = (3, 2, 2)
-    _, sheet = random_grid(sizes)
     column = columns_of(sizes)
     cells = dict(zip(itertools.product(*map(range, sizes)), column, strict=True))
-    found = axis_differences(sheet, {"a": column})["a"]
+    found = differences_of(sizes, column)
     assert len(found) == 4  # two of the first axis, one of each other
     for value in (1, 2):
         pairs = [
@@ -205,30 +207,22 @@ def test_a_difference_is_the_mean_over_the_points_of_the_other_axes():
 
 
 def test_few_points_are_fixed_and_have_no_p():
-    sizes = (2, 3)
-    _, sheet = random_grid(sizes)
-    column = columns_of(sizes)
-    found = axis_differences(sheet, {"a": column})["a"]
+    column = columns_of((2, 3))
+    entry = differences_of((2, 3), column)["key.0", "0-1"]
     rows = np.mean([column[3 + i][1] - column[i][1] for i in range(3)], axis=0)
-    entry = found["key.0", "0-1"]
     assert (entry["low"], entry["high"]) == pytest.approx(percentiles(rows))
     assert math.isnan(entry["p"]) and math.isnan(entry["p_holm"])
 
 
 def test_a_point_without_a_score_is_left_out():
-    sizes = (2, 5)
-    _, sheet = random_grid(sizes)
-    column = columns_of(sizes)
+    column = columns_of((2, 5))
     column[7] = None
-    found = axis_differences(sheet, {"a": column})["a"]
-    used = [0, 1, 3, 4]
-    mean = statistics.fmean(
-        statistics.fmean(column[5 + i][0]) - statistics.fmean(column[i][0]) for i in used
-    )
+    found = differences_of((2, 5), column)
+    means = [entry and statistics.fmean(entry[0]) for entry in column]
+    mean = statistics.fmean(means[5 + i] - means[i] for i in (0, 1, 3, 4))
     assert found["key.0", "0-1"]["value"] == pytest.approx(mean)
     # the other axis is left with one point, the row that has every value
-    one = statistics.fmean(column[1][0]) - statistics.fmean(column[0][0])
-    assert found["key.1", "1-1"]["value"] == pytest.approx(one)
+    assert found["key.1", "1-1"]["value"] == pytest.approx(means[1] - means[0])
 
 
 @pytest.mark.parametrize(
@@ -237,30 +231,21 @@ def test_a_point_without_a_score_is_left_out():
 @pytest.mark.parametrize("points", [4, 8])
 def test_without_an_effect_at_most_a_twentieth_is_significant(points, of_rows, of_runs):
     """Runs that differ by chance alone: mostly as a whole, in single rows, or in both ways."""
-    generator, rows, resamples, times = np.random.default_rng(0), 200, 400, 200
-    _, sheet = random_grid((2, points))
-    drawn = np.concatenate([*resampled_rows(rows, resamples, 1)])
-    wrong = 0
+    generator, rows, times, wrong = np.random.default_rng(0), 200, 200, 0
     for _ in range(times):
         # a score per row of each run: what its rows share, its own noise, and its level
         shared = generator.normal(size=rows)
         runs = shared + of_rows * generator.normal(size=(2 * points, rows))
         runs += of_runs * generator.normal(size=(2 * points, 1))
-        column = [([run.mean()], run[drawn].mean(axis=1)) for run in runs]
-        found = axis_differences(sheet, {"a": column})["a"]
-        first = found["key.0", "0-1"]
+        first = differences_of((2, points), column_of(runs))["key.0", "0-1"]
         wrong += significant({**first, "p_holm": first["p"]})
     assert wrong <= 0.05 * times
 
 
 def test_a_clear_effect_is_significant():
-    generator = np.random.default_rng(0)
-    runs = generator.normal(size=(8, 300)) * 0.1
+    runs = np.random.default_rng(0).normal(size=(8, 300)) * 0.1
     runs[4:] += 0.1
-    drawn = np.concatenate([*resampled_rows(300, 400, 1)])
-    _, sheet = random_grid((2, 4))
-    column = [([run.mean()], run[drawn].mean(axis=1)) for run in runs]
-    assert significant(axis_differences(sheet, {"a": column})["a"]["key.0", "0-1"])
+    assert significant(differences_of((2, 4), column_of(runs))["key.0", "0-1"])
 
 
 def test_one_point_more_widens_less():
@@ -284,9 +269,7 @@ def crossed(tmp_path_factory):
             folder = root / f"{lr}-{epochs}"
             write_run(folder, seed=10 * i + j, noise=(0.6, 0.05)[i], lr=i + 1, epochs=epochs)
             for file in sorted((folder / "predictions").glob("*.dev.jsonl")):
-                file.with_name(file.name.replace(".dev.", ".holdout.")).write_bytes(
-                    file.read_bytes()
-                )
+                shutil.copy(file, file.with_name(file.name.replace(".dev.", ".holdout.")))
             point = {"training.lr": lr, "training.epochs": epochs}
             groups.append(Group(folder.name, [folder], point))
     return compare(groups, groups[0].name, axes=axes, resamples=500)
@@ -296,9 +279,8 @@ def test_a_comparison_of_one_seed_says_what_an_axis_changes(crossed):
     line = next(each for each in crossed["marginals"] if each["label"] == "lr_2")
     assert significant(line["cells"]["sst"]["difference"])
     assert line["holdout"].keys() == {"sst", "para", "sts", MEAN}
-    assert line["holdout"]["sst"]["value"] == pytest.approx(
-        line["cells"]["sst"]["difference"]["value"]
-    )
+    value = line["cells"]["sst"]["difference"]["value"]
+    assert line["holdout"]["sst"]["value"] == pytest.approx(value)
     others = [each for each in crossed["marginals"] if each["axis"] == "training.epochs"]
     assert others[0]["cells"]["sst"].get("difference") is None  # the first value
     assert all(each["cells"]["sst"]["difference"]["p_holm"] is None for each in others[1:])

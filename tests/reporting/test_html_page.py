@@ -13,7 +13,7 @@ from multitask.reporting.page import Code, Image, Lines, Page, Section, Text, Ti
 from multitask.reporting.run_report import write_reports
 from multitask.reporting.table_formats import Table
 from multitask.store.run_directory import RunDirectory
-from tests.support.fabricated_run import write_run
+from tests.support.fabricated_run import edited, rewritten, write_run
 from tests.support.html_page import Parsed, check_page, page_text
 
 SCRIPT = "<script>alert('x')</script>"
@@ -35,23 +35,24 @@ def write_nasty_run(folder: Path) -> None:
     tasks["sst"]["classes"] = [SCRIPT, "good & bad", '"quoted"', "عربي", "long " * 12]
     tasks["sst"]["flags"] += [NASTY[1]]
     tasks["para"]["data"]["train"]["file"] = f"data/{'folder' * 12}/{SCRIPT.replace('/', '')}.csv"
-    tasks['<b>sts\'s & "name"'] = tasks.pop("sts")
-    (folder / "predictions" / "sts.dev.jsonl").rename(
-        folder / "predictions" / '<b>sts\'s & "name".dev.jsonl'
-    )
-    events = (folder / "metrics.jsonl").read_text().replace('"sts"', json.dumps([*tasks][-1]))
+    name = '<b>sts\'s & "name"'
+    tasks[name] = tasks.pop("sts")
+    predictions = folder / "predictions"
+    (predictions / "sts.dev.jsonl").rename(predictions / f"{name}.dev.jsonl")
+    events = (folder / "metrics.jsonl").read_text().replace('"sts"', json.dumps(name))
     (folder / "metrics.jsonl").write_text(events)
     report["warnings"] += NASTY
     report["command"] = f"python run_multitask.py train '{NASTY[1]}' name={'x' * 300}"
     report["encoder"] |= {"name": NASTY[2], "seen_corpora": NASTY[:2]}
     report["git_revision"] = NASTY[0]
     (folder / "report.json").write_text(json.dumps(report))
-    for file in (folder / "predictions").iterdir():
-        records = [json.loads(line) for line in file.read_text().splitlines()]
-        for row, record in enumerate(records):
-            record["texts"][0] = NASTY[row % len(NASTY)]
-            record["id"] = f"{SCRIPT if row % 2 else ''}{row}"
-        file.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    def nasty(row, record):
+        texts = [NASTY[row % len(NASTY)], *record["texts"][1:]]
+        return record | {"texts": texts, "id": f"{SCRIPT if row % 2 else ''}{row}"}
+
+    for task in tasks:
+        rewritten(folder, task, nasty)
 
 
 @pytest.fixture(scope="module")
@@ -132,17 +133,17 @@ def test_nothing_of_the_data_is_markup(runs):
     assert '<b>sts\'s & "name"' in cells
 
 
-def test_code_in_a_message_is_code_and_in_data_it_is_not(runs, tmp_path):
-    report = write_run(tmp_path / "run")
+def test_code_in_a_message_is_code_and_in_data_it_is_not(tmp_path):
+    report = write_run(tmp_path)
     advice = "reads |u - v| alone: try `tasks.a_b.head=<x|y>` or `z`"
     report["tasks"]["para"]["flags"] = [advice]
     report["warnings"] = ["set `tag_scheme: a_b`; a ` alone, ``doubled`` and ` ` stay"]
-    (tmp_path / "run" / "report.json").write_text(json.dumps(report))
-    written = write_reports(RunDirectory(tmp_path / "run")).read_text(encoding="utf-8")
+    edited(tmp_path, lambda saved: saved.update(report))
+    written = write_reports(RunDirectory(tmp_path)).read_text(encoding="utf-8")
     assert r"reads \|u - v\| alone: try `tasks.a_b.head=<x\|y>` or `z` |" in written
     assert r"- set `tag_scheme: a_b`; a \` alone, \`\`doubled\`\` and \` \` stay" in written
     assert r"\*bold\* \_it\_ \`code\`" in written  # a text of the data
-    text = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
     shown = "reads |u - v| alone: try <code>tasks.a_b.head=&lt;x|y&gt;</code> or <code>z</code>"
     assert f'<p class="advice">{shown}</p>' in text and f">{shown}</td>" in text
     assert "set <code>tag_scheme: a_b</code>; a ` alone, ``doubled`` and ` ` stay</li>" in text
@@ -164,12 +165,12 @@ def looks(tab, selector):
 
 @pytest.mark.slow
 def test_a_tap_shows_a_figure_in_full_size_on_a_phone(runs, browser, tmp_path):
-    report = write_run(tmp_path / "run")
-    report["tasks"]["para"]["flags"] = ["try more epochs (`training.epochs`)"]
-    (tmp_path / "run" / "report.json").write_text(json.dumps(report))
-    write_reports(RunDirectory(tmp_path / "run"))
+    write_run(tmp_path)
+    advice = ["try more epochs (`training.epochs`)"]
+    edited(tmp_path, lambda report: report["tasks"]["para"].update(flags=advice))
+    write_reports(RunDirectory(tmp_path))
     tab = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True)
-    tab.goto((tmp_path / "run" / "report.html").as_uri())
+    tab.goto((tmp_path / "report.html").as_uri())
     image = tab.locator(".figure img").first
     drawn = int(image.get_attribute("width"))
     for width in (pytest.approx(330, abs=40), drawn, pytest.approx(330, abs=40)):
@@ -199,9 +200,8 @@ def test_the_base_layout_serves_any_page(tmp_path):
     text = rendered(page(sections=[*page().sections, Section("Two", parts=parts)]), tmp_path)
     result = Parsed(text)
     assert [section["id"] for section in result.all("section")] == ["one", "two"]
-    assert [tag for tag, _ in result.elements if tag in ("h1", "h2", "h3")] == [
-        "h1", "h2", "h2", "h3", "h3",
-    ]  # fmt: skip
+    headings = [tag for tag, _ in result.elements if tag in ("h1", "h2", "h3")]
+    assert headings == ["h1", "h2", "h2", "h3", "h3"]
     assert len(result.all("details")) == 1
     assert "T S One Two T" not in page_text(text) and "P & Q inner" in page_text(text)
 

@@ -1,10 +1,7 @@
 """Model cards of runs: the hub's header and the report's numbers, from saved files."""
 
-import json
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -14,8 +11,7 @@ from multitask.config.registry import task_type
 from multitask.reporting.model_card import Exported, card, write_card
 from multitask.store.run_directory import RunDirectory
 from tests.conftest import ROOT
-from tests.support.fabricated_run import write_run
-from tests.support.run_files import report_of
+from tests.support.fabricated_run import edited, edited_config, write_run
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +38,11 @@ def test_the_header_is_the_hubs_and_holds_every_dev_score_with_its_interval(run)
     assert not outcome
 
 
-def test_the_body_tells_dev_rows_in_train_of_other_tasks(run, tmp_path):
-    folder, report = run
-    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
-    report = report_of(copy)
-    dev = report["tasks"]["sst"]["data"]["dev"]
-    dev |= {"in_other_train": 8, "other_train": ["para", "sts"]}
-    (copy / "report.json").write_text(json.dumps(report))
-    assert "sst: 8 dev rows are in train of other tasks: para, sts." in card(copy)
+def test_the_body_tells_dev_rows_in_train_of_other_tasks(tmp_path):
+    write_run(tmp_path)
+    seen = {"in_other_train": 8, "other_train": ["para", "sts"]}
+    edited(tmp_path, lambda report: report["tasks"]["sst"]["data"]["dev"].update(seen))
+    assert "sst: 8 dev rows are in train of other tasks: para, sts." in card(tmp_path)
 
 
 def test_the_body_tells_contamination_command_versions_baselines_and_config(run):
@@ -58,60 +51,46 @@ def test_the_body_tells_contamination_command_versions_baselines_and_config(run)
     assert "The pretrained weights have seen: quora." in text
     assert "sst: 17 dev rows are also in train." in text
     assert report["command"] in text
-    assert "torch 2.13.0" in text
-    assert "| frozen encoder | trivial |" in text
+    assert "torch 2.13.0" in text and "| frozen encoder | trivial |" in text
     assert (folder / "config.yaml").read_text().strip() in text
 
 
 def test_a_corpus_that_the_encoder_has_seen_names_its_tasks(tmp_path):
-    write_run(tmp_path / "run")
-    file = tmp_path / "run" / "config.yaml"
-    config = yaml.safe_load(file.read_text())
-    config["tasks"]["para"]["data"]["corpus"] = "quora"
-    file.write_text(yaml.safe_dump(config))
-    assert "Their corpora are among these: para." in card(tmp_path / "run")
+    write_run(tmp_path)
+    edited_config(tmp_path, lambda config: config["tasks"]["para"]["data"].update(corpus="quora"))
+    assert "Their corpora are among these: para." in card(tmp_path)
 
 
 def test_an_encoder_of_which_nothing_is_known_is_not_called_clean(tmp_path):
-    write_run(tmp_path / "run")
-    file = tmp_path / "run" / "report.json"
-    report = json.loads(file.read_text())
-    report["encoder"] |= {"seen_corpora": [], "name": str(tmp_path)}
-    file.write_text(json.dumps(report))
-    text = card(tmp_path / "run")
+    write_run(tmp_path)
+    unknown = {"seen_corpora": [], "name": str(tmp_path)}
+    edited(tmp_path, lambda report: report["encoder"].update(unknown))
+    text = card(tmp_path)
     assert "It is unknown which data the pretrained weights have seen." in text
     assert "base_model" not in text  # a local directory is no name of the hub
 
 
 def test_an_exports_card_is_about_its_task(run):
-    folder, _ = run
-    exported = Exported(
-        ["sts"], "onnx", "sentence-similarity", "The way.", "load()", ["it differs"]
-    )
-    text = card(folder, exported)
+    like = "sentence-similarity"
+    text = card(run[0], Exported(["sts"], "onnx", like, "The way.", "load()", ["it differs"]))
     data = ModelCard(text).data
-    assert (data.library_name, data.pipeline_tag) == ("onnx", "sentence-similarity")
+    assert (data.library_name, data.pipeline_tag) == ("onnx", like)
     assert {result.dataset_name for result in data.eval_results} == {"sts"}
-    assert "```python\nload()\n```" in text
-    assert "- it differs" in text
+    assert "```python\nload()\n```" in text and "- it differs" in text
 
 
 def test_an_export_with_other_settings_has_no_scores_of_the_run(run):
-    folder, _ = run
-    exported = Exported(["sts"], "onnx", "x", "It.", "load()", [], config="tasks: {sts: {}}\n")
-    text = card(folder, exported)
+    config = "tasks: {sts: {}}\n"
+    text = card(run[0], Exported(["sts"], "onnx", "x", "It.", "load()", [], config=config))
     assert not ModelCard(text).data.eval_results and "exported with other settings" in text
-    assert "````yaml\ntasks: {sts: {}}\n````" in text
+    assert f"````yaml\n{config}````" in text
 
 
 def test_a_run_from_random_weights_has_no_base_model(tmp_path):
-    write_run(tmp_path / "run")
-    file = tmp_path / "run" / "report.json"
-    report = json.loads(file.read_text())
-    assert "base_model" in card(tmp_path / "run")
-    report["encoder"]["from_scratch"] = True
-    file.write_text(json.dumps(report))
-    text = card(tmp_path / "run")
+    write_run(tmp_path)
+    assert "base_model" in card(tmp_path)
+    edited(tmp_path, lambda report: report["encoder"].update(from_scratch=True))
+    text = card(tmp_path)
     assert "base_model" not in text and "started from: random weights" in text
     assert "The encoder started from random weights." in text and "pretrained weights" not in text
 

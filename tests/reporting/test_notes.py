@@ -1,7 +1,6 @@
 """Notes about runs: caveats, times, and how the runs of a paper's table were trained."""
 
 import csv
-import json
 import statistics
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from multitask.reporting.layout import Layout
 from multitask.reporting.paper_table import paper_table
 from multitask.reporting.read_runs import Group
 from multitask.reporting.write_sheet import write_sheet
-from tests.support.fabricated_run import write_run
+from tests.support.fabricated_run import edited, write_run
 from tests.support.run_files import full_report, report_of
 
 RUNS = [Path(f"runs/a-{number}") for number in range(5)]
@@ -49,24 +48,22 @@ def test_selection_on_dev_names_up_to_three_runs_or_says_every():
     assert note.endswith(": every run.")
 
 
-def test_several_commits_are_named():
-    result = reports()
-    result[1][1]["git_revision"] = None
-    assert notes(result) == ["The runs come from several commits: abc, None."]
+ENTRY = {"label_type": "class", "metric": "mcc", "dev": {"mcc": None}}
 
 
-def test_probes_are_composed():
+@pytest.mark.parametrize(
+    ("place", "change", "said"),
+    [
+        (1, {"git_revision": None}, "The runs come from several commits: abc, None."),
+        (4, {"probe": True}, "Rows composed of probes: runs/a-4. "),
+        (2, {"tasks": {"sst": ENTRY}}, "sst has no score (constant or undefined predictions): "),
+    ],
+)
+def test_one_run_that_differs_is_named(place, change, said):
     result = reports()
-    result[4][1]["probe"] = True
+    result[place][1].update(change)
     (note,) = notes(result)
-    assert note.startswith("Rows composed of probes: runs/a-4. Each task's projection and head")
-
-
-def test_undefined_scores_are_named():
-    result = reports()
-    result[2][1]["tasks"] = {"sst": {"label_type": "class", "metric": "mcc", "dev": {"mcc": None}}}
-    (note,) = notes(result)
-    assert note == "sst has no score (constant or undefined predictions): runs/a-2."
+    assert note.startswith(said) and ("commits" in said or str(RUNS[place]) in note)
 
 
 SECONDS = {"base": (8.0, 10.0, 30.0), "slow": (24.0, 26.0, 25.0), "probe": (None, None, None)}
@@ -80,15 +77,9 @@ def groups(tmp_path):
         runs = [tmp_path / f"{name}-{seed}" for seed in range(1, 4)]
         for seed, (run, seconds) in enumerate(zip(runs, times, strict=True), 1):
             write_run(run, rows=60, seed=seed, noise=0.1 * number, lr=number)
-            changed(run, **MACHINE, **({"epoch_seconds": seconds} if seconds else {}))
+            edited(run, lambda r, seconds=seconds: r.update(MACHINE, epoch_seconds=seconds))
         result.append(Group(name, runs))
     return result
-
-
-def changed(run, **changes):
-    """Change the report of a run in place."""
-    file = run / "report.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
 def test_times_are_medians_and_their_ratios_in_every_format(groups, tmp_path):
@@ -111,7 +102,7 @@ def test_times_are_medians_and_their_ratios_in_every_format(groups, tmp_path):
     [({"threads": 1}, "threads 2, 1"), ({"device": "cuda", "processes": 2}, "device cpu, cuda")],
 )
 def test_times_of_several_machines_are_left_out_with_a_note(change, words, groups):
-    changed(groups[1].runs[2], **change)
+    edited(groups[1].runs[2], lambda report: report.update(change))
     comparison = compare(groups, "base", resamples=20)
     assert [row["epoch_seconds"] for row in comparison["rows"]] == [None] * 3
     assert not sheet_tables.training_tables(comparison)
@@ -121,13 +112,13 @@ def test_times_of_several_machines_are_left_out_with_a_note(change, words, group
 
 def test_a_report_older_than_the_count_of_threads_is_no_other_machine(groups):
     for run in groups[0].runs:
-        changed(run, threads=None)
+        edited(run, lambda report: report.update(threads=None))
     comparison = compare(groups, "base", resamples=20)
     assert sheet_tables.training_tables(comparison) and not comparison["notes"]
 
 
 def test_without_times_there_is_no_table(groups):
-    changed(groups[0].runs[0], epoch_seconds=None)
+    edited(groups[0].runs[0], lambda report: report.update(epoch_seconds=None))
     comparison = compare(groups, "base", resamples=20)
     assert comparison["rows"][0]["epoch_seconds"] is None
     assert not sheet_tables.training_tables(comparison)

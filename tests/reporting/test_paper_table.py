@@ -9,25 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from multitask.reporting import paper_table as paper_table_module
 from multitask.reporting import sheet_tables
 from multitask.reporting.compare import compare
 from multitask.reporting.figures.dots import draw_gains, draw_paper_table
-from multitask.reporting.layout import Column, Layout, load_layout
-from multitask.reporting.paper_table import paper_table
+from multitask.reporting.layout import Layout, load_layout
+from multitask.reporting.paper_table import average, paper_table
 from multitask.reporting.read_runs import Group
 from multitask.reporting.statistics import sd_ratio
 from multitask.reporting.write_sheet import write_sheet
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
-from tests.support.fabricated_run import write_run
+from tests.support.fabricated_run import edited, write_run
 from tests.support.run_files import report_of
-
-GLUE = [
-    column
-    for column in load_layout(ROOT / "configs" / "glue" / "table.yaml").columns
-    if not column.mean
-]
 
 
 @pytest.mark.parametrize(
@@ -47,9 +40,7 @@ def test_the_mean_of_the_columns_is_what_maxpoolbert_prints(file, row, printed):
     assert [value for column, value in both if column.mean == "columns"] == [printed]
     values = [value for column, value in both if not column.mean and value is not None]
     assert len(values) == 12
-    assert paper_table_module.average(range(len(values)), values) == pytest.approx(
-        printed, abs=0.015
-    )
+    assert average(range(len(values)), values) == pytest.approx(printed, abs=0.015)
 
 
 @pytest.mark.parametrize(
@@ -62,31 +53,23 @@ def test_the_mean_of_the_columns_is_what_maxpoolbert_prints(file, row, printed):
     ],
 )
 def test_the_official_average_is_the_servers_score(values, printed):
-    order = "CoLA SST-2 MRPC-F1 MRPC QQP-F1 QQP STSB-P STSB MNLI MNLI-mm QNLI RTE WNLI".split()
-    columns = [
-        Column(title=name, task=name, metric="accuracy", of=name.split("-")[0] + name[3:5])
-        for name in order
-    ]
     tasks = "cola sst mrpc mrpc qqp qqp sts sts mnli mnli qnli rte wnli".split()
-    columns = [c.model_copy(update={"of": t}) for c, t in zip(columns, tasks, strict=True)]
-    result = paper_table_module.average(
-        [c.of or c.task for c in columns], [float(value) for value in values.split()]
-    )
-    assert result == pytest.approx(printed, abs=0.06)
+    assert average(tasks, [*map(float, values.split())]) == pytest.approx(printed, abs=0.06)
 
 
 def test_the_glue_layout_has_nine_tasks():
-    assert len({column.of or column.task for column in GLUE}) == 9
     by_task = {}
-    for column in GLUE:
-        by_task.setdefault(column.of or column.task, []).append(column.metric)
+    for column in load_layout(ROOT / "configs" / "glue" / "table.yaml").columns:
+        if not column.mean:
+            by_task.setdefault(column.of or column.task, []).append(column.metric)
+    assert len(by_task) == 9
     assert {task: sorted(names) for task, names in by_task.items() if len(names) > 1} == {
         "mrpc": ["accuracy", "f1"],
         "qqp": ["accuracy", "f1"],
         "stsb": ["pearson", "spearman"],
         "mnli": ["accuracy", "accuracy"],
     }
-    assert paper_table_module.average(["cola"], [None]) is None
+    assert average(["cola"], [None]) is None
 
 
 LAYOUT = {
@@ -118,10 +101,9 @@ def runs(tmp_path_factory) -> dict[str, list[list[Path]]]:
             sets.append([root / f"{name}-{only[0]}-{seed}" for seed in (1, 2, 3)])
             for seed, run in enumerate(sets[-1], 1):
                 write_run(run, rows=80, seed=seed, noise=noise, only=only)
-                report = report_of(run)
-                report["epoch_seconds"] = 10.0 * seed * (1 + (name == "good"))
-                report["dev_seconds"] = dict.fromkeys(only, 0.5)
-                (run / "report.json").write_text(json.dumps(report))
+                times = {"epoch_seconds": 10.0 * seed * (1 + (name == "good"))}
+                times["dev_seconds"] = dict.fromkeys(only, 0.5)
+                edited(run, lambda report, times=times: report.update(times))
         result[name] = sets
     return result
 
@@ -159,9 +141,7 @@ def test_differences_are_those_of_a_comparison_of_that_metric(runs, tmp_path, ti
     for name, sets in runs.items():
         copies = [Path(shutil.copytree(run, tmp_path / run.name)) for run in sets[1]]
         for run in copies:
-            report = report_of(run)
-            report["tasks"]["para"]["metric"] = metric
-            (run / "report.json").write_text(json.dumps(report))
+            edited(run, lambda report: report["tasks"]["para"].update(metric=metric))
         groups.append(Group(name, copies))
     direct = compare(groups, "base", resamples=100)
     wanted = direct["rows"][1]["cells"]["para"]["difference"]
@@ -189,12 +169,9 @@ def test_a_columns_cells_are_compared_with_the_baseline_among_them(runs):
 
 def test_a_row_is_compared_with_its_own_baseline(runs):
     named = {"a": runs["base"], "b": runs["good"], "c": runs["good"], "d": runs["base"]}
-    rows = {
-        "a": {"printed": [50, 60, 70, None, None, None]},
-        "b": {"printed": [51, 60, 70, None, None, None]},
-    }
-    rows |= {"c": {"baseline": "d", "printed": [40, 60, 70, None, None, None]}}
-    rows |= {"d": {"title": "D", "printed": [44, 60, 70, None, None, None]}}
+    first = {"a": 50, "b": 51, "c": 40, "d": 44}
+    rows = {name: {"printed": [sst, 60, 70, None, None, None]} for name, sst in first.items()}
+    rows["c"]["baseline"], rows["d"]["title"] = "d", "D"
     table = made(named, rows=rows, baseline="a")
     assert [row["baseline"] for row in table["rows"]] == [None, "a", "d", None]
     cells = [row["cells"]["SST"] for row in table["rows"]]
@@ -229,13 +206,11 @@ def test_rows_that_were_not_trained_alike_have_their_counts(runs):
 
 
 def test_rows_of_two_baselines_were_scored_on_the_same_rows(runs, tmp_path):
-    short = [tmp_path / f"short-{seed}" for seed in (1, 2)]
-    for seed, run in enumerate(short, 1):
-        write_run(run, rows=40, seed=seed, only=("sst",))
+    write_run(tmp_path / "short", rows=40, only=("sst",))
+    short = [[tmp_path / "short"]]
     rows = {"base": {}, "good": {}, "c": {"baseline": "d"}, "d": {}}
-    named = {**runs, "c": [short], "d": [short]}
     with pytest.raises(UserError, match=r"sst: .* cannot be compared: other dev rows"):
-        made(named, rows=rows, columns=LAYOUT["columns"][:1])
+        made({**runs, "c": short, "d": short}, rows=rows, columns=LAYOUT["columns"][:1])
 
 
 def test_a_layouts_margin_decides_what_is_called_equal(runs):
@@ -288,12 +263,8 @@ def test_the_means_are_in_the_csv_file(runs, statistic):
 def test_the_files_hold_the_numbers_and_survive_odd_names(runs, tmp_path):
     table = made(runs)
     files = write_sheet(tmp_path, table)
-    assert {file.name for file in files if file.name.startswith("paper.")} == {
-        "paper.md",
-        "paper.csv",
-        "paper.tex",
-        "paper.json",
-    }
+    endings = [file.suffix for file in files if file.stem == "paper"]
+    assert sorted(endings) == [".csv", ".json", ".md", ".tex"]
     page = (tmp_path / "paper.md").read_text()
     cell = table["rows"][1]["cells"]["SST"]
     assert f"{cell['mean']:.2f} ± {cell['sd']:.2f}" in page
@@ -307,26 +278,24 @@ def test_the_files_hold_the_numbers_and_survive_odd_names(runs, tmp_path):
         assert figure.stat().st_size > 5000
 
 
-def test_runs_of_other_tasks_are_refused(runs):
-    columns = [{"title": "X", "task": "cola", "metric": "mcc"}]
-    with pytest.raises(UserError, match="no run has a column's task; they have sst, para, sts"):
-        made(runs, columns=columns, rows={}, baseline=None)
-
-
-def test_a_baseline_that_is_no_row_and_columns_without_cells_are_refused(runs):
-    with pytest.raises(UserError, match=r"no row 'bse' \(did you mean 'base'\?\)"):
-        made(runs, rows={}, baseline="bse")
-    columns = [{"title": "X", "task": "sst", "metric": "accuracy", "cells": "cola"}]
-    with pytest.raises(UserError, match="no run is of a row"):
-        made(runs, columns=columns, rows={}, baseline=None)
+@pytest.mark.parametrize(
+    ("column", "baseline", "said"),
+    [
+        ({"task": "cola", "metric": "mcc"}, None, "they have sst, para, sts"),
+        ({"task": "sst", "metric": "accuracy", "cells": "cola"}, None, "no run is of a row"),
+        ({"task": "sst", "metric": "accuracy"}, "bse", r"'bse' \(did you mean 'base'\?\)"),
+    ],
+)
+def test_what_no_run_has_is_refused(column, baseline, said, runs):
+    with pytest.raises(UserError, match=said):
+        made(runs, columns=[{"title": "X", **column}], rows={}, baseline=baseline)
 
 
 def test_a_note_is_about_all_runs_of_the_table(runs, tmp_path):
     held = {name: [list(map(Path, sets[0])), sets[1]] for name, sets in runs.items()}
     held["good"][0] = [shutil.copytree(run, tmp_path / run.name) for run in runs["good"][0]]
     for run in held["good"][0]:
-        report = report_of(run)
-        (run / "report.json").write_text(json.dumps(report | {"selection_split": "dev"}))
+        edited(run, lambda report: report.update(selection_split="dev"))
     (note,) = [note for note in made(held)["notes"] if "selected on the dev rows" in note]
     assert "every run" not in note and note.endswith("good-sst-3.")
 
@@ -348,26 +317,21 @@ def test_rows_that_the_layout_does_not_name_follow_or_are_left_out(runs):
     assert "good" not in json.dumps(alone)
 
 
-def test_spreads_keep_their_digits(runs):
-    small = {"base": {"printed": [6.34, 0.0746, 0.108, None, None, None]}}
-    table = made(runs, statistic="sd", rows=small)
-    assert "| base | paper | 6.34 | 0.0746 | 0.108 |" in sheet_tables.markdown_text(table)
-    spread = table["rows"][0]["cells"]["SST"]["sd"]
-    assert f"| base | ours | {spread:.3g} |" in sheet_tables.markdown_text(table)
-
-
 def test_spreads_have_ratios_with_intervals(runs):
+    digits = {"base": {"printed": [6.34, 0.0746, 0.108, None, None, None]}}
+    text = sheet_tables.markdown_text(made(runs, statistic="sd", rows=digits))
+    assert "| base | paper | 6.34 | 0.0746 | 0.108 |" in text
     printed = {
         "base": {"printed": [4.0, 2.0, 0.5, None, None, None]},
         "good": {"printed": [2.0, 4.0, 0.5, None, None, 1.0]},
     }
     table = made(runs, statistic="sd", rows=printed)
     page = sheet_tables.markdown_text(table)
-    row = next(row for row in table["rows"] if row["name"] == "good")
+    base, row = table["rows"]
+    assert f"| base | ours | {base['cells']['SST']['sd']:.3g} |" in page
     title = "## Standard deviation, ratio to base: ours [95 % F interval over seeds"
     ratios = page.partition(title)[2]
     assert "| good | paper | 0.50 | 2.00 | 1.00 | - |" in ratios
-    base = table["rows"][0]
     ratio = sd_ratio(row["cells"]["SST"]["values"], base["cells"]["SST"]["values"])
     assert "| good | ours | {:.2f} [{:.2f}, {:.2f}] |".format(*ratio) in ratios
     assert title not in sheet_tables.markdown_text(made(runs))

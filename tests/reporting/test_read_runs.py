@@ -60,10 +60,8 @@ def test_a_probe_and_a_trained_run_of_one_config_are_two_groups(run):
     (trained / "report.json").write_text(json.dumps(report))
     for directory in (probe, other):
         (directory / "report.json").write_text(json.dumps(report | {"probe": True}))
-    assert [group.runs for group in group_runs([trained, probe, other])] == [
-        [trained],
-        [probe, other],
-    ]
+    groups = group_runs([trained, probe, other])
+    assert [group.runs for group in groups] == [[trained], [probe, other]]
 
 
 @pytest.mark.parametrize(
@@ -121,19 +119,13 @@ configs = st.lists(st.dictionaries(st.sampled_from("abc"), trees, max_size=3), m
 
 
 def test_only_what_differs_is_told_by_its_dotted_key():
-    first = {
-        "seed": 1,
-        "output_dir": "x",
-        "data_dir": "d",
-        "encoder": {"name": "e", "freeze": True},
-    }
-    second = {**first, "seed": 2, "output_dir": "y", "data_dir": "z"}
+    encoder = {"name": "e", "freeze": True}
+    first = {"seed": 1, "output_dir": "x", "data_dir": "d", "encoder": encoder}
+    second = {"seed": 2, "output_dir": "y", "data_dir": "z", "encoder": encoder}
     assert differing_settings([first, second]) == [{}, {}]
     second["encoder"] = {"name": "e", "freeze": False}
-    assert differing_settings([first, second]) == [
-        {"encoder.freeze": True},
-        {"encoder.freeze": False},
-    ]
+    told = differing_settings([first, second])
+    assert told == [{"encoder.freeze": True}, {"encoder.freeze": False}]
 
 
 def test_a_task_that_some_lack_is_true_and_differs_among_those_that_have_it():

@@ -21,7 +21,7 @@ def compared(root, seeds):
     """Settings, single-task runs, and names that need escaping; two have always two seeds."""
     runs = []
 
-    def add(name, seed, noise, only=("sst", "para", "sts")):
+    def add(name, seed, noise, only=TASKS):
         runs.append(root / name)
         write_run(runs[-1], rows=60, seed=seed, noise=noise, only=only, lr=noise)
 
@@ -30,7 +30,7 @@ def compared(root, seeds):
         add(f"good|<i>-{seed}", seed, 0.05)
     for seed in seeds:
         add(f"lone-{seed}", seed, 0.5)
-        for task in ("sst", "para", "sts"):
+        for task in TASKS:
             add(f"only-{task}-{seed}", seed, 0.31, (task,))
         add(f"pair-{seed}", seed, 0.1, ("sst", "sts"))
     return compare(group_runs(runs), "good|<i>", resamples=100)
@@ -81,8 +81,7 @@ def test_one_seed_has_no_mark_and_no_p(unequal):
     difference = lone["cells"]["sst"]["difference"]
     assert difference["p"] is None and difference["p_holm"] is None
     parts = [f"{difference[key]:+.3f}" for key in ("value", "low", "high")]
-    shown = f"{parts[0]} [{parts[1]}, {parts[2]}] rows only"
-    assert shown in text
+    assert "{} [{}, {}] rows only".format(*parts) in text
     assert "One seed: says nothing about another seed; its deviation is unknown (-): lone," in text
     assert "after Holm's correction" in text  # base and good have two seeds
     alone = compare_one_seed(unequal)
@@ -103,9 +102,8 @@ def compare_one_seed(comparison):
 def test_the_numbers_are_in_the_text(comparison):
     text = sheet_tables.terminal_page(comparison)
     difference = comparison["rows"][0]["cells"]["sst"]["difference"]
-    parts = [f"{difference[key]:+.3f}" for key in ("value", "low", "high")]
-    shown = f"{parts[0]} [{parts[1]}, {parts[2]}] p {difference['p_holm']:.3f}"
-    assert shown in text
+    parts = [f"{difference[key]:+.3f}" for key in ("value", "low", "high", "p_holm")]
+    assert "{} [{}, {}] p {}".format(*parts).replace("p +", "p ") in text
     assert "paired bootstrap over dev rows and seeds, 100 resamples" in text
 
 
@@ -126,9 +124,8 @@ def test_markdown_is_escaped_and_bold(comparison):
 
 def test_latex_is_escaped_and_every_row_has_its_columns(comparison):
     page = sheet_tables.latex_text(comparison)
-    assert (
-        r"base\_100\%\&\$x & 2 & " in page and r"good\textbar{}\textless{}i\textgreater{}" in page
-    )
+    for name in (r"base\_100\%\&\$x & 2 & ", r"good\textbar{}\textless{}i\textgreater{}"):
+        assert name in page
     entry = comparison["rows"][1]["cells"][MEAN]
     assert rf"\textbf{{{entry['mean']:.3f} $\pm$ {entry['sd']:.3f}}}" in page
     tabulars = re.findall(r"\\begin\{tabular\}\{(l\w*)\}(.*?)\\end\{tabular\}", page, re.DOTALL)
@@ -142,33 +139,22 @@ def test_latex_is_escaped_and_every_row_has_its_columns(comparison):
 
 def test_csv_reads_back_as_the_numbers(comparison):
     rows = list(csv.DictReader(sheet_tables.csv_text(comparison).splitlines()))
-    cells = [
-        (row["name"], comparison["columns"][name]["title"], cell)
-        for row in comparison["rows"]
-        for name, cell in row["cells"].items()
-    ]
-    assert len(rows) == len(cells)
+    by_cell = {(line["row"], line["column"]): line for line in rows}
 
     def number(text):
         return float(text) if text else None
 
-    by_cell = {(line["row"], line["column"]): line for line in rows}
-    for name, title, cell in cells:
-        line, difference = by_cell[name, title], cell["difference"] or {}
-        assert int(line["seeds"]) == len(cell["values"])
-        assert [number(line[key]) for key in ("mean", "sd")] == [cell["mean"], cell["sd"]]
-        for key in ("value", "low", "high", "p_holm"):
-            assert number(line[f"diff_{key}"]) == difference.get(key)
+    for row in comparison["rows"]:
+        for name, cell in row["cells"].items():
+            line = by_cell.pop((row["name"], comparison["columns"][name]["title"]))
+            assert int(line["seeds"]) == len(cell["values"])
+            assert [number(line[key]) for key in ("mean", "sd")] == [cell["mean"], cell["sd"]]
+            for key in ("value", "low", "high", "p_holm"):
+                assert number(line[f"diff_{key}"]) == (cell["difference"] or {}).get(key)
+    assert not by_cell
 
 
-@pytest.mark.parametrize(
-    ("key", "title"),
-    [
-        ("trained_parameters", "trained parameters"),
-        ("updates", "updates"),
-        ("trained_rows", "trained rows"),
-    ],
-)
+@pytest.mark.parametrize(("key", "title"), sheet_tables.AMOUNTS.items())
 @pytest.mark.parametrize(
     ("counts", "shown"),
     [([100, 1_234_567], True), ([1000, 1000], False), ([1000, 1005], False), ([1, None], False)],
@@ -218,9 +204,7 @@ def test_all_files_are_written_anew(comparison, tmp_path):
     directory = tmp_path / "new" / "comparison"
     for _ in range(2):
         paths = write_sheet(directory, comparison)
-        assert sorted(path.name for path in directory.iterdir()) == sorted(
-            path.name for path in paths
-        )
+        assert {*directory.iterdir()} == {*paths}
     texts = ["comparison.json", "table.md", "table.csv", "table.tex", "metrics.md", "metrics.tex"]
     figures = ["figure.png", "curves.png", "gaps.png", "report.html"]
     assert [path.name for path in paths] == [*texts, *figures]

@@ -17,7 +17,7 @@ from multitask.reporting.compare import compare
 from multitask.reporting.read_runs import Group
 from multitask.reporting.sheet import MEAN
 from multitask.reporting.statistics import (
-    corrected,
+    correct,
     drawn_seeds,
     holdout_scores,
     holm,
@@ -48,13 +48,19 @@ def test_holm_on_an_example_worked_by_hand():
     assert holm([0.2]) == [0.2] and holm([]) == []
 
 
-def test_a_comparison_counts_once_and_that_of_equal_groups_not_at_all():
+@pytest.mark.parametrize(
+    ("p_values", "expected"),
+    [
+        ([0.01, 0.04, 0.01, 1.0, 0.01], [0.02, 0.04, 0.02, 1.0, 0.02]),
+        ([math.nan, 0.04], [math.nan, 0.04]),  # one seed
+    ],
+)
+def test_a_comparison_counts_once_and_that_of_equal_groups_not_at_all(p_values, expected):
     first, second, none = np.array([0.1, 0.2]), np.array([-0.1, 0.3]), np.zeros(2)
-    differences = [first, second, first.copy(), none, first.copy()]
-    p_values = [0.01, 0.04, 0.01, 1.0, 0.01]
-    assert corrected(differences, p_values) == pytest.approx([0.02, 0.04, 0.02, 1.0, 0.02])
-    one_seed = corrected([first, second], [math.nan, 0.04])
-    assert math.isnan(one_seed[0]) and one_seed[1] == 0.04
+    resampled = [first, second, first.copy(), none, first.copy()]
+    compared = [({"p": p}, samples) for p, samples in zip(p_values, resampled, strict=False)]
+    correct(compared)
+    assert [each["p_holm"] for each, _ in compared] == pytest.approx(expected, nan_ok=True)
 
 
 @given(probabilities)
@@ -204,7 +210,6 @@ def test_the_score_of_a_run_is_the_mean_or_that_of_each_objective(groups):
     naive = hold_out(run)
     assert holdout_scores(run) == pytest.approx([statistics.fmean(naive.values())])
     assert holdout_scores(run, ["sts", "sst"]) == pytest.approx([naive["sts"], naive["sst"]])
-    with pytest.raises(UserError, match="no scores on held-out rows"):
-        holdout_scores(other)
-    with pytest.raises(UserError, match="no scores on held-out rows"):
-        holdout_scores(run, ["mlm"])
+    for lacking in ((other,), (run, ["mlm"])):
+        with pytest.raises(UserError, match=r"training\.holdout"):
+            holdout_scores(*lacking)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitask.reporting.table_formats import Table, interval, latex, number, p_value, score
+from multitask.reporting.table_formats import Table, difference, latex, number, p_value, score
 
 
 def test_latex_escapes_what_would_be_a_command():
@@ -77,7 +77,8 @@ def test_numbers(value, pattern, text):
     assert number(value, pattern) == text
 
 
-def test_intervals_and_p_values():
-    assert interval(-0.0031, 0.02, 2) == "[+0.00, +0.02]"
-    assert interval(None, 0.02) == "[-, +0.020]"
+def test_differences_and_p_values():
+    found = {"value": 0.0082, "low": -0.0031, "high": 0.02}
+    assert difference(found, 2) == "+0.01 [+0.00, +0.02]"
+    assert difference(found | {"low": None}) == "+0.008 [-, +0.020]"
     assert [p_value(p) for p in (0.1234, 0.0001, None)] == ["p 0.123", "p<0.001", "p -"]

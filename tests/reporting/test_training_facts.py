@@ -1,47 +1,40 @@
 """How the runs behind a row or a cell were trained."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import yaml
 
 from multitask.reporting.read_runs import run_config
-from multitask.reporting.training_facts import cell_facts, trained_rows, updates
+from multitask.reporting.training_facts import cell_facts, row_facts
 from multitask.store.saved import RunReport
-from tests.support.fabricated_run import edited, write_run
-from tests.support.run_files import report_of
+from tests.support.fabricated_run import edited, edited_config, write_run
+from tests.support.run_files import full_report, report_of, task_entry
 
 CONFIG = {"tasks": {"sst": {"batch_size": 32}, "qqp": {"batch_size": 8, "accumulation": 2}}}
 
 
 def report(done, **turns):
-    entry = {"label_type": "class", "metric": "accuracy", "dev": {}}
-    tasks = {task: {**entry, "turns": {"trained": count}} for task, count in turns.items()}
-    steps = {"planned": 9999, "done": done}
-    content = {"seed": 1, "selection_split": "dev", "steps": steps, "tasks": tasks}
-    return RunReport.model_validate(content)
+    tasks = {task: task_entry("class", turns={"trained": n}) for task, n in turns.items()}
+    return full_report(steps={"planned": 9999, "done": done}, tasks=tasks)
 
 
 def test_rows_are_turns_by_the_rows_of_a_step_and_counts_are_means_over_seeds():
-    reports = [report(30, sst=10, qqp=20), report(10, sst=10, qqp=0)]
-    assert updates(reports) == 20
-    assert trained_rows(CONFIG, reports, reports[0].tasks) == (10 * 32 + 20 * 16 + 10 * 32) / 2
+    facts = row_facts(CONFIG, [report(30, sst=10, qqp=20), report(10, sst=10, qqp=0)])
+    assert facts["updates"] == 20
+    assert facts["trained_rows"] == (10 * 32 + 20 * 16 + 10 * 32) / 2
 
 
-def test_a_report_without_steps_or_turns_has_no_count():
-    assert updates([report(0, sst=3)]) is None
-    assert trained_rows(CONFIG, [report(3, sst=0)], ["sst"]) is None
-    assert trained_rows({"tasks": {}}, [report(3, sst=3)], ["sst"]) is None
+@pytest.mark.parametrize(("config", "done", "turns"), [(CONFIG, 0, 0), ({"tasks": {}}, 0, 3)])
+def test_a_report_without_steps_or_turns_has_no_count(config, done, turns):
+    facts = row_facts(config, [report(done, sst=turns)])
+    assert facts["updates"] is None and facts["trained_rows"] is None
 
 
-def run_with(folder: Path, tasks: dict | None = None, **config: object) -> Path:
+def run_with(folder: Path, tasks: Mapping[str, dict] = {}, **config: object) -> Path:
     """Write a run of sst and sts with these keys in its config, those of a task added to it."""
     write_run(folder, rows=40, seed=1, only=("sst", "sts"), **config)
-    file = folder / "config.yaml"
-    tree = yaml.safe_load(file.read_text())
-    for task, keys in (tasks or {}).items():
-        tree["tasks"][task] |= keys
-    file.write_text(yaml.safe_dump(tree))
+    edited_config(folder, lambda tree: [tree["tasks"][task].update(tasks[task]) for task in tasks])
     return folder
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import copy
+import itertools
 import re
 import shutil
 import warnings
@@ -15,7 +16,7 @@ from multitask.reporting.compare import compare
 from multitask.reporting.figures.dots import MAX_CURVES, curve_groups
 from multitask.reporting.read_runs import Group, group_runs
 from multitask.reporting.sheet import MEAN
-from multitask.reporting.sheet_tables import score_cell
+from multitask.reporting.sheet_tables import difference_cell, score_cell
 from multitask.reporting.write_sheet import comparison_page, settings_table, write_sheet
 from tests.support.fabricated_run import write_run
 from tests.support.html_page import Parsed, check_page, page_text
@@ -29,34 +30,35 @@ TASKS = ("sst", "para", "sts")
 def grid_of(root):
     """Three axes whose every text is nasty; one cell is missing, and the worst is the baseline."""
     keys = (f"training.{SCRIPT}", "tasks.sst.pooling", "one")
+    labels = (NASTY[:2], NASTY[2:5], ["x", "y"])
+    values = ([1, 2], ["a", "b", "c"], [True, False])
     axes = [
-        {"key": keys[0], "labels": [NASTY[0], NASTY[1]], "values": [1, 2]},
-        {"key": keys[1], "labels": NASTY[2:5], "values": ["a", "b", "c"]},
-        {"key": keys[2], "labels": ["x", "y"], "values": [True, False]},
+        {"key": key, "labels": of_key, "values": set_to}
+        for key, of_key, set_to in zip(keys, labels, values, strict=True)
     ]
     groups = []
-    for i, first in enumerate(axes[0]["labels"]):
-        for j, second in enumerate(axes[1]["labels"]):
-            for k, third in enumerate(axes[2]["labels"]):
-                if (i, j, k) == (1, 2, 1):
-                    continue
-                runs = [root / f"{i}{j}{k}-{seed}" for seed in (1, 2)]
-                for seed, run in enumerate(runs, 1):
-                    settings = {"head": {"name": "h", "options": NASTY[j]}, "k": NASTY[k]}
-                    write_run(run, rows=60, seed=seed, noise=0.1 * (i + j + k), **settings)
-                point = dict(zip(keys, (first, second, third), strict=True))
-                groups.append(Group(f"{NASTY[j]}-{i}{j}{k}", runs, point))
+    for i, j, k in itertools.product(range(2), range(3), range(2)):
+        if (i, j, k) == (1, 2, 1):
+            continue
+        runs = [root / f"{i}{j}{k}-{seed}" for seed in (1, 2)]
+        for seed, run in enumerate(runs, 1):
+            settings = {"head": {"name": "h", "options": NASTY[j]}, "k": NASTY[k]}
+            write_run(run, rows=60, seed=seed, noise=0.1 * (i + j + k), **settings)
+        point = {keys[0]: labels[0][i], keys[1]: labels[1][j], keys[2]: labels[2][k]}
+        groups.append(Group(f"{NASTY[j]}-{i}{j}{k}", runs, point))
     comparison = compare(groups, groups[-1].name, axes=axes, resamples=50)
     comparison["notes"] += [f"Failed: {NASTY[1]}"]
     return comparison
 
 
+SUBSETS = {"-".join(only): only for only in (*((task,) for task in TASKS), ("sst", "sts"), TASKS)}
+
+
 def subsets_of(root):
     """Every task alone, two together, and all three."""
-    subsets = [("sst",), ("para",), ("sts",), ("sst", "sts"), TASKS]
-    for only in subsets:
-        write_run(root / "-".join(only), rows=60, only=only, noise=0.1 * len(only))
-    return compare(group_runs([root / "-".join(only) for only in subsets]), "sst", resamples=50)
+    for name, only in SUBSETS.items():
+        write_run(root / name, rows=60, only=only, noise=0.1 * len(only))
+    return compare(group_runs([root / name for name in SUBSETS]), "sst", resamples=50)
 
 
 def alone_of(root):
@@ -138,15 +140,10 @@ def test_the_tables_hold_the_scores_and_differences(kind):
         return
     rows = {row[0]: row[1:] for row in others[0][1:]}
     for group in comparison["rows"]:
-        for at, task in enumerate(TASKS if len(comparison["columns"]) > 2 else []):
+        for at, task in enumerate(TASKS):
             difference = (group["cells"].get(task) or {}).get("difference")
-            if difference is None:
-                assert rows.get(group["name"], ["-"] * 9)[at] == "-"
-                continue
-            value, low, high = (difference[key] for key in ("value", "low", "high"))
-            p = difference["p_holm"]
-            shown = "rows only" if p is None else f"p {p:.3f}"
-            assert rows[group["name"]][at] == (f"{value:+z.3f} [{low:+z.3f}, {high:+z.3f}] {shown}")
+            shown = difference_cell(difference) if difference else "-"
+            assert rows.get(group["name"], ["-"] * 3)[at] == shown
 
 
 def test_clear_differences_alone_are_bold(written):
@@ -154,21 +151,16 @@ def test_clear_differences_alone_are_bold(written):
     entries = [group["cells"]["sst"] for group in comparison["rows"][2:5]]
     for entry, p in zip(entries, (0.049, 0.05, None), strict=True):
         entry["difference"]["p_holm"] = p
-    section = next(
-        each
-        for each in comparison_page(written["grid"][1], comparison).sections
-        if each.label == "Differences"
-    )
-    marked = section.blocks[0].marked
+    page = comparison_page(written["grid"][1], comparison)
+    (marked,) = (each.blocks[0].marked for each in page.sections if each.label == "Differences")
     assert [(row, 1) in marked for row in (2, 3, 4)] == [True, False, False]
 
 
 def test_the_tiles_name_the_best_beside_the_baseline(written):
     comparison, folder, _ = written["grid"]
     page = comparison_page(folder, comparison)
-    assert [tile.title for tile in page.tiles] == [
-        "mean of the tasks", "sst accuracy", "para accuracy", "sts pearson",
-    ]  # fmt: skip
+    titles = ["mean of the tasks", "sst accuracy", "para accuracy", "sts pearson"]
+    assert [tile.title for tile in page.tiles] == titles
     best = next(group for group in comparison["rows"] if group["cells"][MEAN]["best"])
     base = comparison["rows"][-1]["cells"][MEAN]["mean"]
     tile = page.tiles[0]
@@ -228,17 +220,20 @@ def test_the_means_along_each_axis_are_in_a_separate_table(written):
     assert [table[1][1] for table in tables] == ["5", "3", "5"]  # one cell is missing
 
 
-def test_the_settings_stand_with_the_longer_side_down():
-    groups = [{"name": "a", "settings": {"x": 1}}, {"name": "b", "settings": {"y": "<i>"}}]
+@pytest.mark.parametrize(
+    ("settings", "lines"),
+    [
+        ([{"x": 1}, {"y": "<i>"}], [("group", "x", "y"), ["a", "1", "-"], ["b", "-", "<i>"]]),
+        (
+            [{"x": 1, "z": [1, 2]}, {"y": "<i>"}],
+            [("key", "a", "b"), ["x", "1", "-"], ["z", "[1, 2]", "-"], ["y", "-", "<i>"]],
+        ),
+    ],
+)
+def test_the_settings_stand_with_the_longer_side_down(settings, lines):
+    groups = [{"name": name, "settings": of} for name, of in zip("ab", settings, strict=True)]
     table = settings_table(groups)
-    assert [table.header, *table.rows] == [
-        ("group", "x", "y"), ["a", "1", "-"], ["b", "-", "<i>"],
-    ]  # fmt: skip
-    groups[0]["settings"] |= {"z": [1, 2]}
-    table = settings_table(groups)
-    assert [table.header, *table.rows] == [
-        ("key", "a", "b"), ["x", "1", "-"], ["z", "[1, 2]", "-"], ["y", "-", "<i>"],
-    ]  # fmt: skip
+    assert [table.header, *table.rows] == lines
     assert settings_table([{"name": "a", "settings": {}}]) is None
 
 
@@ -259,13 +254,7 @@ def test_of_many_groups_the_baseline_and_the_best_have_curves(written):
     others = sorted(means[name] for name in drawn if name != comparison["baseline"])
     assert others[-3] > left_out
     assert f"{MAX_CURVES} of 11 groups" in page_text(written["grid"][2])
-    assert list(curve_groups(written["subsets"][0])) == [
-        "sst",
-        "para",
-        "sts",
-        "sst-sts",
-        "sst-para-sts",
-    ]
+    assert list(curve_groups(written["subsets"][0])) == list(SUBSETS)
 
 
 def test_runs_without_a_log_have_no_curves(tmp_path):
@@ -290,13 +279,10 @@ def report(run, output) -> list[str]:
 @pytest.mark.parametrize("name", ["comparison.json", "table.md", "report.html", "notes.txt"])
 def test_a_directory_of_the_user_is_left_alone(name, tiny_run, tmp_path, capsys):
     (tmp_path / name).write_text("years of work")
-    assert f"{tmp_path} is not empty" in complaint(capsys, *report(tiny_run, tmp_path))
+    for place in (tmp_path, tiny_run):
+        assert f"{place} is not empty" in complaint(capsys, *report(tiny_run, place))
     assert (tmp_path / name).read_text() == "years of work"
     assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
-def test_a_run_is_left_alone(tiny_run, capsys):
-    assert "is not empty" in complaint(capsys, *report(tiny_run, tiny_run))
 
 
 def test_an_earlier_comparison_is_replaced(tiny_run, tmp_path):

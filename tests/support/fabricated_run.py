@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import yaml
 
 from multitask.config.registry import task_type
 from multitask.config.yaml_reader import dump_yaml
@@ -262,6 +263,22 @@ def edited(run: Path, change: Callable[[dict], object]) -> None:
     report = json.loads((run / "report.json").read_text())
     change(report)
     (run / "report.json").write_text(json.dumps(report))
+
+
+def edited_config(run: Path, change: Callable[[dict], object]) -> None:
+    """Change the config of a run in place."""
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    change(config)
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+
+
+def edited_log(run: Path, change: Callable[[dict], object]) -> list[dict]:
+    """Change each event of a run's log in place; return all of them."""
+    events = load_lines(run / "metrics.jsonl")
+    for event in events:
+        change(event)
+    _write_lines(run / "metrics.jsonl", events)
+    return events
 
 
 def rewritten(run: Path, task: str, change: Callable[[int, dict], dict | None]) -> None:

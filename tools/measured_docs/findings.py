@@ -25,8 +25,8 @@ POINTS = "a value against the first of its axis, over the points of the others"
 NAMED = 5
 
 
-def findings(names: str) -> str | None:
-    """Write a line per sheet; None if one was not measured yet.
+def findings(names: str) -> str:
+    """Write a line per sheet.
 
     ``names`` are ``grids/NAME = WORDS`` or ``papers/NAME = WORDS``, separated by semicolons;
     ``grids/NAME:ROW,ROW = WORDS`` is about some of the rows. The words say what is compared. Only
@@ -37,8 +37,6 @@ def findings(names: str) -> str | None:
         name, _, words = part.partition(" = ")
         name, _, chosen = name.partition(":")
         sheet = load_sheet(name)
-        if sheet is None:
-            return None
         named = chosen.split(",") if chosen else [row["name"] for row in sheet["rows"]]
         rows = [row for row in sheet["rows"] if row["name"] in named]
         bases = {row["baseline"]: base for row in rows if (base := baseline_of(sheet, row))}
@@ -137,8 +135,7 @@ def _listed(rows: list[tuple[str, Compared]], digits: int) -> str:
     """Write each difference with its interval; of many their number and the two ends."""
     texts = []
     for place, row in sorted(rows, key=lambda each: abs(each[1].difference["value"])):
-        value, low, high = (row.difference[key] for key in ("value", "low", "high"))
-        texts.append(f"{place} {difference(value, low, high, digits)}")
+        texts.append(f"{place} {difference(row.difference, digits)}")
     if len(texts) <= NAMED:
         return ", ".join(texts)
     return f"{len(texts)}, from {texts[0]} to {texts[-1]}"

@@ -25,27 +25,24 @@ READ_ONCE = (
 )
 
 
-def load_sheet(name: str) -> StoredSheet | None:
-    """Load ``grids/NAME`` or ``papers/NAME``; return None if it was not measured yet."""
-    file = RESULTS / f"{name}.json"
-    return json.loads(file.read_text()) if file.is_file() else None
+def load_sheet(name: str) -> StoredSheet:
+    """Load ``grids/NAME`` or ``papers/NAME``; FileNotFoundError if it was not measured yet."""
+    sheet: StoredSheet = json.loads((RESULTS / f"{name}.json").read_text())
+    return sheet
 
 
-def sheet(name: str) -> str | None:
+def sheet(name: str) -> str:
     """Write all tables of ``grids/NAME`` or ``papers/NAME``, and their source."""
-    stored = load_sheet(name)
-    return None if stored is None else _page(stored)
+    return _page(load_sheet(name))
 
 
-def summary(name: str) -> str | None:
+def summary(name: str) -> str:
     """Write our scores and differences of a sheet; another page has the rest.
 
     Of a grid these are the dev scores, the difference of the mean and the training; of a paper's
     table our values and their differences.
     """
     stored = load_sheet(name)
-    if stored is None:
-        return None
     return _ours(stored) if stored.get("paper") else _scores(stored)
 
 
@@ -91,11 +88,9 @@ def _with_source(parts: Sequence[str], stored: StoredSheet) -> str:
     return "\n\n".join(filter(None, [*parts, listed, source_line(stored["source"])])) + "\n"
 
 
-def metrics(name: str) -> str | None:
+def metrics(name: str) -> str:
     """Write every metric on dev of ``grids/NAME``, task by task, beside the trivial guess."""
     stored = load_sheet(name)
-    if stored is None:
-        return None
     tables = [
         f"{task}:\n\n{table.markdown()}" for task, table in sheet_tables.metric_tables(stored)
     ]
@@ -103,10 +98,8 @@ def metrics(name: str) -> str | None:
 
 
 def says(name: str) -> str | None:
-    """Write the sentences about ``grids/NAME`` or ``papers/NAME``; None if it is not measured."""
+    """Write the sentences about ``grids/NAME`` or ``papers/NAME``; None if there are none."""
     stored = load_sheet(name)
-    if stored is None:
-        return None
     text = ""
     for line in map(markdown, verdicts(stored)):  # a paragraph per baseline, its sentences below it
         alone = line.startswith(("Compared with ", "Of "))
@@ -118,15 +111,13 @@ def says(name: str) -> str | None:
 Pair = tuple[str, dict[str, Sequence[float]], dict[str, Sequence[float]]]
 
 
-def paired(name: str) -> str | None:
+def paired(name: str) -> str:
     """Write the difference of the second of two rows to the first, for a sheet of such pairs.
 
     ``SHEET:ROW:ROW:...`` names the rows.
     """
     name, *wanted = name.split(":")
     stored = load_sheet(name)
-    if stored is None:
-        return None
     named = {row["name"]: row for row in stored["rows"]}
     rows = [named[row] for row in wanted or named]
     pairs = zip(rows[::2], rows[1::2], strict=True)
@@ -139,14 +130,12 @@ def paired(name: str) -> str | None:
     )
 
 
-def effects(name: str) -> str | None:
+def effects(name: str) -> str:
     """Write the difference of each value of a grid's axes to the axis' first value.
 
     It is the mean over the points of the other axes, seed by seed.
     """
     stored = load_sheet(name)
-    if stored is None:
-        return None
     pairs: list[Pair] = []
     for axis in stored["axes"]:
         first, *others = (
@@ -158,7 +147,7 @@ def effects(name: str) -> str | None:
     return _over_seeds(stored, pairs)
 
 
-def together(names: str) -> str | None:
+def together(names: str) -> str:
     """Write what training tasks together changes, over runs of one task each.
 
     ``names`` is ``ALONE,SHEET:ROW:ROW``: in the sheet ``ALONE`` the row of a column begins with the
@@ -167,8 +156,6 @@ def together(names: str) -> str | None:
     alone, _, rest = names.partition(",")
     sheet, *rows = rest.split(":")
     single, joint = load_sheet(alone), load_sheet(sheet)
-    if single is None or joint is None:
-        return None
     values: dict[str, Sequence[float]] = {
         name: row["cells"][name]["values"]
         for name, column in single["columns"].items()

@@ -21,9 +21,7 @@ def open_cells(_: str) -> str:
     """
     rows = []
     for file in sorted((RESULTS / "papers").glob("*.json")):
-        sheet = load_sheet(f"papers/{file.stem}")
-        assert sheet is not None
-        rows += _of_sheet(file.stem, sheet)
+        rows += _of_sheet(file.stem, load_sheet(f"papers/{file.stem}"))
     rows.sort(key=lambda row: row[0])
     header = (
         "table",
@@ -54,19 +52,14 @@ def _of_sheet(name: str, sheet: StoredSheet) -> list[tuple[float, list[str]]]:
             each = compared(sheet, row, base, column)
             if each is None or each.printed is None or verdict(each) != CANNOT_TELL:
                 continue
-            value, low, high = (each.difference[key] for key in ("value", "low", "high"))
-            ratio = (high - low) / 2 / abs(each.printed)
+            ratio = (each.difference["high"] - each.difference["low"]) / 2 / abs(each.printed)
             seeds = len(cell["values"])
             needed = max(seeds + 1, math.ceil(seeds * ratio**2))
             hours = (needed - seeds) * sum(_hours(sheet, r["cells"][column]) for r in (row, base))
             title = f"{each.row}, {sheet['columns'][column]['title']}"
-            ours = difference(value, low, high, 2)
-            counts = [
-                f"{ratio:.1f}",
-                str(seeds),
-                str(needed),
-                f"{hours:.1f}" if hours < math.inf else "-",
-            ]
+            ours = difference(each.difference, 2)
+            counts = [f"{ratio:.1f}", str(seeds), str(needed)]
+            counts += [f"{hours:.1f}" if hours < math.inf else "-"]
             found.append((hours, [name, title, signed(each.printed, 2), ours, *counts]))
     return found
 

@@ -21,6 +21,7 @@ from tools.measured_docs.store import DOCS
 
 BLOCK = re.compile(r"(<!-- measured: (\w+) ?([^\n]*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
+NOTHING = "Not measured yet.\n"
 KINDS: dict[str, Callable[[str], str | None]] = {
     "findings": findings.findings,
     "presets": run_tables.presets,
@@ -57,6 +58,9 @@ def renew(text: str) -> str:
 
     def block(match: re.Match[str]) -> str:
         begin, kind, name, end = match.groups()
-        return begin + (KINDS[kind](name) or "Not measured yet.\n") + end
+        try:
+            return begin + (KINDS[kind](name) or NOTHING) + end
+        except FileNotFoundError:  # its file is not in docs/results/
+            return begin + NOTHING + end
 
     return BLOCK.sub(block, text)

@@ -155,24 +155,18 @@ def conflict(name: str) -> str | None:
     return f"{markdown_table(titles, rows)}\n"
 
 
-def epochs(name: str) -> str | None:
+def epochs(name: str) -> str:
     """Write loss and dev score after each epoch of a run of one task, and its source."""
-    file = EPOCHS / f"{name}.json"
-    if not file.is_file():
-        return None
-    run = json.loads(file.read_text())
+    run = json.loads((EPOCHS / f"{name}.json").read_text())
     rows = [[f"{line['epoch']:.0f}", f"{line['loss']:.3f}", f"{line['score']:.3f}"]
             for line in run["epochs"]]  # fmt: skip
     table = markdown_table(("epoch", "training loss", f"dev {run['metric']}"), rows)
     return f"{table}\n\n`{run['command']}`, commit {run['commit']}, {run['minutes']} minutes\n"
 
 
-def importance(name: str) -> str | None:
+def importance(name: str) -> str:
     """Write the weight of each hidden state in the runs of one figure: all, short, long texts."""
-    file = IMPORTANCE / f"{name}.json"
-    if not file.is_file():
-        return None
-    stored = json.loads(file.read_text())
+    stored = json.loads((IMPORTANCE / f"{name}.json").read_text())
     if stored["entries"][0]["split"] == "texts":
         return _examples(stored)
     layers = max(entry["layers"] for entry in stored["entries"])
@@ -208,12 +202,10 @@ def _examples(stored: Mapping[str, Any]) -> str:
     return f"{table}\n\n{source_line(stored['source'])}\n"
 
 
-def layers(name: str) -> str | None:
+def layers(name: str) -> str:
     """Write, per suite and pooling, the correlation of the last layer and of the best one below."""
-    file = LAYERS / f"{name}.json"
-    if not file.is_file():
-        return None
-    suites = {suite: of["all"] for suite, of in json.loads(file.read_text())["suites"].items()}
+    saved = json.loads((LAYERS / f"{name}.json").read_text())
+    suites = {suite: of["all"] for suite, of in saved["suites"].items()}
     poolings = next(iter(suites.values()))
     rows = [[suite, *map(_last_layer, scores.values())] for suite, scores in suites.items()]
     titles = ["last layer (highest layer below)", *poolings]

@@ -10,22 +10,18 @@ WRITTEN = RESULTS / "written"
 DIRECTORIES = re.compile(r"(?<!\S)/\S*/")
 
 
-def benchmark(name: str) -> str | None:
+def benchmark(name: str) -> str:
     """Return what a script of benchmarks/ printed."""
-    file = BENCHMARKS / f"{name}.md"
-    return file.read_text() if file.is_file() else None
+    return (BENCHMARKS / f"{name}.md").read_text()
 
 
-def excerpt(name: str) -> str | None:
+def excerpt(name: str) -> str:
     """Write what a stored file says before its first section, and its source.
 
     ``exports/NAME`` is a model card, of which the list counts: what `export` checked and measured.
     ``written/NAME`` is what `sts` or `evaluate-search` wrote.
     """
-    file = RESULTS / f"{name}.md"
-    if not file.is_file():
-        return None
-    text = file.read_text()
+    text = (RESULTS / f"{name}.md").read_text()
     head = text.partition("\n# ")[2] if text.startswith("---\n") else text
     head = head.partition("\n## ")[0].partition("\n")[2]
     head = re.sub(r"^(    python |git revision: ).*$", "", head, flags=re.MULTILINE)
@@ -42,7 +38,7 @@ def _source(text: str) -> str:
     return re.sub(DIRECTORIES, "", f"`{shown}`, commit {revision}")
 
 
-def lines(names: str) -> str | None:
+def lines(names: str) -> str:
     """Write one table with one line per file: the first line of the file's first table.
 
     ``names`` are separated by commas; ``/2`` after them asks for the second line.
@@ -51,8 +47,6 @@ def lines(names: str) -> str | None:
     names, _, number = names.partition("/")
     for name in names.split(","):
         file = WRITTEN / f"{name}.md"
-        if not file.is_file():
-            return None
         text = file.read_text()
         header, rule, *table = re.findall(r"^\|.*$", text, re.MULTILINE)
         first_cell, _, rest = table[int(number or 1) - 1].removeprefix("| ").partition(" | ")

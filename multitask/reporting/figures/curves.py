@@ -16,7 +16,7 @@ from multitask.reporting.sts_report import FIRST_LAST, POOLINGS, SuiteLayers
 from multitask.store.run_directory import RunDirectory
 from multitask.store.run_log import Event, stage_begins
 from multitask.store.saved import RunReport, TaskReport
-from multitask.utils.errors import UserError, reading
+from multitask.utils.errors import reading
 
 IN_A_ROW = 3
 # bins of the schedule: about as many as a page can show
@@ -26,13 +26,14 @@ ROW_FILL = 0.8
 
 
 def draw_all(
-    run: RunDirectory, report: RunReport, events: list[Event], predictions: Mapping[str, Records]
+    run: RunDirectory, report: RunReport, predictions: Mapping[str, Records]
 ) -> dict[Path, str]:
     """Write every figure of the run into its ``figures``; return what each path shows.
 
     These are the curves, a figure of the dev ``predictions`` per task, the schedule and, if
     measured, the gradient conflict and the space of the sentence vectors.
     """
+    events = run.load_events()
     drawn: dict[str, tuple[style.Figure | None, str]] = {}
     shows = "Each task's metric at every evaluation and its training loss over the steps"
     drawn["curves"] = draw_curves(report, events), shows
@@ -292,13 +293,10 @@ def _load_curves(
     """Return a run's selection split, where its stages begin, and its curves."""
     report = run.load_report()
     split = report.selection_split
-    try:
+    with reading(run.metrics):
         events = run.load_events()
         evaluations = [e for e in events if e["event"] == "eval" and e["split"] == split]
         return split, stage_begins(events), curves_of(report, events, evaluations)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        message = f"missing or damaged ({error}): restore it, or leave the run out"
-        raise UserError(f"{run.metrics}: {message}") from error
 
 
 # colour, marker and name of each pooling, in the order of the legend

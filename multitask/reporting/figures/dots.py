@@ -331,13 +331,12 @@ def _gain(table: Sheet, row: sheet.Row, column: str) -> Row | None:
     gain = cell.get("difference") if cell else None
     if not cell or not gain or None in (gain["value"], gain["low"]):
         return None
-    points = 1 if table["paper"] else 100
-    shown = {"mean": points * gain["value"], "low": points * gain["low"],
-             "high": points * gain["high"]}  # fmt: skip
-    other = base["cells"].get(column) if base else None
-    ours, its = cell.get("printed"), other.get("printed") if other else None
-    paper = None if ours is None or its is None else ours - its
-    return {**shown, "printed": paper, "significant": significant(gain)}
+    value, low, high = (
+        gain[key] if table["paper"] else 100 * gain[key] for key in ("value", "low", "high")
+    )
+    paper = sheet.printed_difference(cell, base["cells"].get(column) if base else None)
+    return {"mean": value, "low": low, "high": high, "printed": paper,
+            "significant": significant(gain)}  # fmt: skip
 
 
 def draw_history(

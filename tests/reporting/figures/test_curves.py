@@ -26,7 +26,7 @@ from multitask.store.run_log import load_lines
 from multitask.store.saved import TaskReport
 from multitask.tasks.sts_names import NAMES
 from multitask.utils.errors import UserError
-from tests.support.fabricated_run import write_run
+from tests.support.fabricated_run import edited, edited_log, write_run
 from tests.support.figure_rules import faults
 from tests.support.run_files import full_report, task_entry
 
@@ -34,18 +34,10 @@ from tests.support.run_files import full_report, task_entry
 def drawn(directory: Path) -> dict[Path, str]:
     run = RunDirectory(directory)
     report = run.load_report()
-    predictions = {task: dev_records(run, task) for task in report.tasks}
-    return curves.draw_all(run, report, run.load_events(), predictions)
+    return curves.draw_all(run, report, {task: dev_records(run, task) for task in report.tasks})
 
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
-
-
-def one_task(folder):
-    """A run of one task alone, that selected no step."""
-    report = write_run(folder)
-    report["tasks"] = {"para": report["tasks"]["para"] | {"selected_step": None}}
-    (folder / "report.json").write_text(json.dumps(report))
 
 
 def panels(figure):
@@ -56,13 +48,8 @@ def panels(figure):
 def test_all_figures_are_written_and_decode(tmp_path):
     write_run(tmp_path)
     paths = drawn(tmp_path)
-    assert [path.relative_to(tmp_path).as_posix() for path in paths] == [
-        "figures/curves.png",
-        "figures/confusion_sst.png",
-        "figures/confusion_para.png",
-        "figures/scatter_sts.png",
-        "figures/schedule.png",
-    ]
+    names = "curves confusion_sst confusion_para scatter_sts schedule".split()
+    assert list(paths) == [tmp_path / "figures" / f"{name}.png" for name in names]
     for path in paths:
         image = imread(path)
         assert min(image.shape[:2]) > 300
@@ -76,10 +63,8 @@ def test_the_curves_show_the_evaluations_baselines_and_selected_step(tmp_path):
     assert list(drawn) == ["sst: accuracy", "para: accuracy", "sts: pearson"]
     lines = {line.get_label(): line for line in drawn["sst: accuracy"].lines}
     evals = [event for event in events if event["event"] == "eval" and event["split"] == "dev"]
-    assert list(lines["dev"].get_xdata()) == [event["step"] for event in evals]
-    np.testing.assert_equal(
-        lines["dev"].get_ydata(), [event["tasks"]["sst"]["accuracy"] for event in evals]
-    )
+    points = [(event["step"], event["tasks"]["sst"]["accuracy"]) for event in evals]
+    np.testing.assert_equal(lines["dev"].get_xydata(), points)
     baselines = report["tasks"]["sst"]["baselines"]
     assert lines["frozen encoder"].get_ydata()[0] == baselines["frozen"]["accuracy"]
     assert lines["trivial (labels only)"].get_ydata()[0] == baselines["trivial"]["accuracy"]
@@ -87,9 +72,7 @@ def test_the_curves_show_the_evaluations_baselines_and_selected_step(tmp_path):
 
     # Null: the first evaluation of sts is a gap, and neither baseline has a line.
     lines = {line.get_label(): line for line in drawn["sts: pearson"].lines}
-    assert (
-        np.isnan(lines["dev"].get_ydata()[0]) and not np.isnan(lines["dev"].get_ydata()[1:]).any()
-    )
+    assert np.isnan(lines["dev"].get_ydata()).tolist() == [True] + [False] * 5
     assert set(lines) == {"dev", "holdout", "selected step"}
 
 
@@ -115,18 +98,12 @@ def test_in_joint_steps_every_task_has_every_step():
     assert "full height = 100 %" in figure.axes[0].get_title()
 
 
-def test_a_task_that_is_only_evaluated_has_a_curve_of_dev(tmp_path):
-    report = write_run(tmp_path)
-    events = [
-        {"event": "eval", "step": s, "split": "holdout", "tasks": {"sst": {"accuracy": 0.5}}}
-        for s in (1, 2)
-    ]
-    for only, label in ((False, "holdout"), (True, "dev")):
-        axes = new_figure(4, 3).subplots()
-        result = report["tasks"]["sst"] | {"evaluate_only": only, "selected_step": 2}
-        entry = TaskReport.model_validate(result)
-        curves._metric_curve(axes, "sst", entry, events, selects="holdout")
-        assert axes.lines[0].get_label() == label
+@pytest.mark.parametrize(("only", "label"), [(False, "holdout"), (True, "dev")])
+def test_a_task_that_is_only_evaluated_has_a_curve_of_dev(only, label):
+    entry = task_entry("class", evaluate_only=only, selected_step=2)
+    report = full_report(selection_split="holdout", tasks={"sst": entry})
+    events = [evaluation(step, "holdout", sst={"accuracy": 0.5}) for step in (1, 2)]
+    assert curves.draw_curves(report, events).axes[0].lines[0].get_label() == label
 
 
 def test_a_stage_that_evaluates_its_own_tasks_only_is_marked_and_leaves_gaps(tmp_path):
@@ -137,14 +114,10 @@ def test_a_stage_that_evaluates_its_own_tasks_only_is_marked_and_leaves_gaps(tmp
             event["tasks"] = {"sst": event["tasks"]["sst"]}
     events.append({"event": "stage", "step": 60, "stage": "one $ alone", "tasks": ["sst"]})
     figure = curves.draw_curves(full_report(**report), events)
-    drawn = panels(figure)
-    last = {
-        title: max(axes.lines[0].get_xdata()) for title, axes in drawn.items() if axes.get_title()
-    }
+    last = {title: max(axes.lines[0].get_xdata()) for title, axes in panels(figure).items()}
     assert last == {"sst: accuracy": 120, "para: accuracy": 60, "sts: pearson": 60}
     for axes in figure.axes:
         assert [text.get_text() for text in axes.texts] == [r"one \$ alone"]
-    save_figure(figure, tmp_path / "curves.png")
 
 
 def test_the_scatter_says_pearson(tmp_path):
@@ -191,7 +164,8 @@ def test_smoothing_is_a_mean_that_skips_nan():
 
 
 def test_a_run_without_events_still_draws(tmp_path):
-    one_task(tmp_path)
+    write_run(tmp_path, only=("para",))
+    edited(tmp_path, lambda report: report["tasks"]["para"].update(selected_step=None))
     (tmp_path / "metrics.jsonl").write_text("")
     assert len(drawn(tmp_path)) == 3
 
@@ -217,31 +191,29 @@ def test_ticks_are_whole_steps(steps):
 
 def shifted(folder, by, last=math.inf):
     """A run whose evaluations are ``by`` higher, and end at step ``last``."""
-    write_run(folder)
-    file = folder / "metrics.jsonl"
-    events = [json.loads(line) for line in file.read_text().splitlines()]
-    for event in events:
+
+    def shift(event):
         for scores in event["tasks"].values() if event["event"] == "eval" else ():
-            for name, value in scores.items():
-                scores[name] = None if value is None else value + by
-    earlier = [event for event in events if event["step"] <= last]
-    file.write_text("".join(json.dumps(event) + "\n" for event in earlier))
+            scores |= {
+                name: None if value is None else value + by for name, value in scores.items()
+            }
+
+    write_run(folder)
+    events = [event for event in edited_log(folder, shift) if event["step"] <= last]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     return folder
 
 
-def panels_by_title(figure):
-    return {axes.get_title(): axes for axes in figure.axes if axes.get_visible()}
-
-
-def evaluations(folder, split="holdout"):
-    events = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [event for event in events if event["event"] == "eval" and event["split"] == split]
+def evaluations(folder):
+    """On the split that selects."""
+    events = load_lines(folder / "metrics.jsonl")
+    return [e for e in events if e["event"] == "eval" and e["split"] == "holdout"]
 
 
 def test_the_curves_are_means_over_seeds_with_a_band_from_lowest_to_highest(tmp_path):
     runs = [shifted(tmp_path / str(seed), by) for seed, by in enumerate([0.0, 0.03, -0.06])]
     alone = shifted(tmp_path / "alone", 0.1)
-    drawn = panels_by_title(curves.draw_curve_bands({"three": runs, "one $": [alone]}))
+    drawn = panels(curves.draw_curve_bands({"three": runs, "one $": [alone]}))
     assert list(drawn) == ["sst: accuracy", "para: accuracy", "sts: pearson"]
     axes = drawn["sst: accuracy"]
     assert "holdout" in axes.get_ylabel()  # the fabricated run selects on it
@@ -255,15 +227,14 @@ def test_the_curves_are_means_over_seeds_with_a_band_from_lowest_to_highest(tmp_
     np.testing.assert_allclose(lines[r"one \$ (1 seed)"].get_ydata(), base + 0.1)
     bands = [band for band in axes.collections if band.get_label() != "lowest to highest seed"]
     (band,) = bands  # one seed alone has no band
-    corners = band.get_paths()[0].vertices
-    np.testing.assert_allclose(
-        [corners[:, 1].min(), corners[:, 1].max()], [base.min() - 0.06, base.max() + 0.03]
-    )
+    heights = band.get_paths()[0].vertices[:, 1]
+    expected = base.min() - 0.06, base.max() + 0.03
+    assert (heights.min(), heights.max()) == pytest.approx(expected)
 
 
 def test_a_null_score_is_a_gap_and_steps_of_some_seeds_only_are_left_out(tmp_path):
     runs = [shifted(tmp_path / "long", 0.0), shifted(tmp_path / "short", 0.1, last=80)]
-    (line,) = panels_by_title(curves.draw_curve_bands({"g": runs}))["sts: pearson"].lines
+    (line,) = panels(curves.draw_curve_bands({"g": runs}))["sts: pearson"].lines
     assert list(line.get_xdata()) == [20, 40, 60, 80]
     assert np.isnan(line.get_ydata()).tolist() == [True, False, False, False]
 
@@ -271,7 +242,7 @@ def test_a_null_score_is_a_gap_and_steps_of_some_seeds_only_are_left_out(tmp_pat
 def test_curves_of_very_different_lengths_are_over_the_share_of_their_steps(tmp_path):
     long, short = shifted(tmp_path / "long", 0.0), shifted(tmp_path / "short", 0.1, last=40)
     figure = curves.draw_curve_bands({"long": [long], "short": [short]})
-    axes = panels_by_title(figure)["sst: accuracy"]
+    axes = panels(figure)["sst: accuracy"]
     last = max(event["step"] for event in evaluations(long))
     lines = {line.get_label(): line.get_xdata() for line in axes.lines}
     assert list(lines) == [f"long ({last} steps, 1 seed)", "short (40 steps, 1 seed)"]
@@ -282,11 +253,9 @@ def test_curves_of_very_different_lengths_are_over_the_share_of_their_steps(tmp_
 def test_tasks_and_metrics_that_differ_between_groups_have_separate_panels(tmp_path):
     plain, other = tmp_path / "plain", tmp_path / "other"
     write_run(plain)
-    report = write_run(other)
-    del report["tasks"]["para"]
-    report["tasks"]["sst"]["metric"] = "macro_f1"
-    (other / "report.json").write_text(json.dumps(report))
-    drawn = panels_by_title(curves.draw_curve_bands({"a": [plain], "b": [other]}))
+    write_run(other, only=("sst", "sts"))
+    edited(other, lambda report: report["tasks"]["sst"].update(metric="macro_f1"))
+    drawn = panels(curves.draw_curve_bands({"a": [plain], "b": [other]}))
     lines = {title: len(axes.lines) for title, axes in drawn.items()}
     assert lines == {"sst: accuracy": 1, "para: accuracy": 1, "sts: pearson": 2, "sst: macro f1": 1}
 
@@ -307,31 +276,36 @@ def test_many_groups_look_different_and_the_file_is_written(tmp_path):
     assert imread(file).std() > 0.01
 
 
-def test_a_run_without_report_is_named_and_one_without_evaluations_still_draws(tmp_path):
-    with pytest.raises(UserError, match=r"gone/report\.json does not exist"):
-        save_figure(curves.draw_curve_bands({"g": [tmp_path / "gone"]}), tmp_path / "c.png")
-    write_run(tmp_path / "run")
-    (tmp_path / "run" / "metrics.jsonl").write_text("")
-    save_figure(curves.draw_curve_bands({"g": [tmp_path / "run"] * 2}), tmp_path / "c.png")
-    assert imread(tmp_path / "c.png").size
+def test_a_run_without_evaluations_draws_and_one_without_report_or_log_is_named(tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(UserError, match=r"run/report\.json does not exist"):
+        curves.draw_curve_bands({"g": [run]})
+    write_run(run)
+    (run / "metrics.jsonl").write_text("")
+    assert curves.draw_curve_bands({"g": [run] * 2}).axes
+    for damaged in ("no line of a log", json.dumps(evaluation(1, "holdout", sst=1))):
+        (run / "metrics.jsonl").write_text(damaged + "\n")
+        with pytest.raises(UserError, match=r"run/metrics\.jsonl: "):
+            curves.draw_curve_bands({"g": [run]})
 
 
 def staged(folder, *begins):
     """A run with stages that begin after these steps."""
     write_run(folder)
-    lines = [{"event": "stage", "step": step, "stage": name, "tasks": []} for step, name in begins]
     with (folder / "metrics.jsonl").open("a") as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)
+        for step, name in begins:
+            line = {"event": "stage", "step": step, "stage": name, "tasks": []}
+            file.write(json.dumps(line) + "\n")
     return folder
 
 
 def test_stages_are_marked_where_all_runs_begin_them_at_the_same_steps(tmp_path):
     same = [staged(tmp_path / str(seed), (40, "heads $"), (80, "all")) for seed in (1, 2)]
     other = staged(tmp_path / "other", (60, "all"))
-    for axes in panels_by_title(curves.draw_curve_bands({"a": same})).values():
+    for axes in panels(curves.draw_curve_bands({"a": same})).values():
         assert [text.get_text() for text in axes.texts] == [r"heads \$", "all"]
         assert [text.xy[0] for text in axes.texts] == [40, 80]
-    for axes in panels_by_title(curves.draw_curve_bands({"a": same, "b": [other]})).values():
+    for axes in panels(curves.draw_curve_bands({"a": same, "b": [other]})).values():
         assert not axes.texts
 
 
@@ -341,16 +315,6 @@ def test_the_legend_names_the_groups_in_their_order(tmp_path):
     groups = {"b": [tmp_path / "sts"], "a": [tmp_path / "both"]}  # b is not in the first panel
     legend = curves.draw_curve_bands(groups).legends[0]
     assert [text.get_text() for text in legend.get_texts()] == ["b (1 seed)", "a (1 seed)"]
-
-
-def test_a_run_without_its_log_or_with_a_damaged_one_is_named(tmp_path):
-    write_run(tmp_path / "run")
-    log = tmp_path / "run" / "metrics.jsonl"
-    log.write_text("no line of a log\n")
-    for message in ("damaged", "missing or damaged"):
-        with pytest.raises(UserError, match=rf"run/metrics\.jsonl: {message}"):
-            save_figure(curves.draw_curve_bands({"g": [tmp_path / "run"]}), tmp_path / "c.png")
-        log.unlink(missing_ok=True)
 
 
 def test_the_heatmap_shows_every_number_and_a_dash_where_there_is_none():
@@ -390,21 +354,18 @@ def test_several_heatmaps_have_one_scale_and_name_their_sides(tmp_path):
 
 
 def test_the_gap_is_the_loss_above_the_training_loss_since_the_evaluation_before(tmp_path):
-    write_run(tmp_path / "run")
-    log = tmp_path / "run" / "metrics.jsonl"
-    events = [json.loads(line) for line in log.read_text().splitlines()]
-    for event in events:
+    def lose(event):
         if event["event"] == "eval":
             for place, scores in enumerate(event["tasks"].values()):
                 scores["loss"] = 1 + place + 1 / (1 + event["step"])
-    log.write_text("".join(json.dumps(event) + "\n" for event in events))
-    drawn = panels_by_title(
-        curves.draw_curve_bands({"run": [tmp_path / "run"]}, curves.loss_gaps, "gap")
-    )
+
+    write_run(tmp_path)
+    events = edited_log(tmp_path, lose)
+    drawn = panels(curves.draw_curve_bands({"run": [tmp_path]}, curves.loss_gaps, "gap"))
     for task in ("sst", "para", "sts"):
         steps = {e["step"]: e["loss"] for e in events if e["event"] == "step" and e["task"] == task}
         before, expected = 0, []
-        for event in evaluations(tmp_path / "run"):
+        for event in evaluations(tmp_path):
             between = [v for step, v in steps.items() if before < step <= event["step"]]
             before = event["step"]
             losses = [loss for loss in between if loss is not None]
@@ -487,14 +448,9 @@ def test_names_are_distinct_and_panels_are_high(encoders, names):
 
 
 def event(step, **cosines):
-    parts = ("all", "embeddings", "layer_1")
-    return {
-        "event": "conflict",
-        "step": step,
-        "cosines": {
-            part: {p: v / (i + 1) for p, v in cosines.items()} for i, part in enumerate(parts)
-        },
-    }
+    parts = {"all": 1, "embeddings": 2, "layer_1": 3}
+    shares = {part: {p: v / by for p, v in cosines.items()} for part, by in parts.items()}
+    return {"event": "conflict", "step": step, "cosines": shares}
 
 
 def test_lines_and_cells_are_the_logged_cosines():
@@ -510,9 +466,8 @@ def test_lines_and_cells_are_the_logged_cosines():
     np.testing.assert_allclose(lines["sst_sts"], [0.2, 0.2])
     dots = [line.get_ydata() for line in over_time.lines if line.get_marker() == "."]
     np.testing.assert_allclose(dots, [[-0.4, 0.2], [0.2, np.nan]])
-    np.testing.assert_allclose(
-        by_layer.collections[0].get_array(), [[-0.05, 0.1], [-0.1 / 3, 0.2 / 3]]
-    )
+    cells = by_layer.collections[0].get_array()
+    np.testing.assert_allclose(cells, [[-0.05, 0.1], [-0.1 / 3, 0.2 / 3]])
     assert [tick.get_text() for tick in by_layer.get_yticklabels()] == ["embeddings", "layer 1"]
     assert {text.get_text() for text in by_layer.texts} == {"-0.050", "0.100", "-0.033", "0.067"}
 
@@ -533,8 +488,8 @@ def test_no_figure_of_what_was_not_measured():
     assert draw_space([evaluation(10, sts={"pearson": 0.4})], []) is None
 
 
-def evaluation(step, **tasks):
-    return {"event": "eval", "step": step, "tasks": tasks}
+def evaluation(step, split="dev", **tasks):
+    return {"event": "eval", "step": step, "split": split, "tasks": tasks}
 
 
 def space(value, uniformity):

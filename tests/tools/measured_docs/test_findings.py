@@ -9,6 +9,7 @@ from multitask.reporting.sheet import MEAN
 from tools.measured_docs import grid_tables
 from tools.measured_docs.findings import findings
 from tools.measured_docs.grid_tables import load_sheet
+from tools.measured_docs.pages import renew
 
 
 @pytest.fixture
@@ -115,4 +116,7 @@ def test_of_a_grid_of_one_seed_a_line_has_the_effects_on_held_out_rows(saved):
 
 
 def test_what_is_not_measured_has_no_lines():
-    assert findings("grids/smart = One; grids/not_there = Two") is None
+    page = "<!-- measured: {} -->\n{}<!-- end -->\n"
+    for asked in ("findings grids/smart = One; grids/not_there = Two", "layers x", "conflict x",
+                  "says grids/x", "lines sts/a,x", "benchmark x"):  # fmt: skip
+        assert renew(page.format(asked, "old\n")) == page.format(asked, "Not measured yet.\n")

@@ -114,7 +114,6 @@ def test_a_changed_number_of_a_saved_grid_changes_its_sentence(tmp_path, monkeyp
     assert "] (33 % of the updates)" in sst()
     changed["cells"]["sst"]["difference"]["p_holm"] = None
     assert "no verdict from one seed: lambda" in sst()
-    assert says("grids/not_there") is None
 
 
 def test_a_row_whose_task_was_only_scored_was_not_trained_like_the_baseline():

@@ -21,4 +21,3 @@ def test_lines_of_several_written_files_are_one_table(tmp_path, monkeypatch):
         "- `python run_multitask.py sts runs/b-1 --data sts`, commit abc1232",
     ]
     assert "| b-1, mean pooling | 7 | 6 |" in text_excerpts.lines("b/2")
-    assert text_excerpts.lines("a,missing") is None
