@@ -62,18 +62,27 @@ def complete_pages(run: RunDirectory) -> None:
         write_card(run)
 
 
-def write_card(run: RunDirectory) -> Path:
+def write_card(
+    run: RunDirectory, report: RunReport | None = None, config: Config | None = None
+) -> Path:
     """Write a finished run's ``README.md``."""
-    return run.write_text(run.card, card(run.path))
+    return run.write_text(run.card, card(run.path, report=report, config=config))
 
 
-def card(run_dir: Path, exported: Exported | None = None) -> str:
+def card(
+    run_dir: Path,
+    exported: Exported | None = None,
+    *,
+    report: RunReport | None = None,
+    config: Config | None = None,
+) -> str:
     """Write the card of a run, or of one of its exports: metadata header and Markdown.
 
-    Raises UserError if it has no report.json.
+    ``report`` and ``config`` are read from the run if they are not given. Raises UserError if it
+    has no report.json.
     """
     run = RunDirectory(run_dir)
-    report, config = run.load_report(), run.load_config()
+    report, config = report or run.load_report(), config or run.load_config()
     title = name = run_dir.resolve().name
     text, shown, missing = run.config.read_text(encoding="utf-8"), report, NO_DEV
     summary, usage, export = "", [], []

@@ -7,6 +7,7 @@ report.md and report.html show the same page. An undefined score (null in report
 from collections.abc import Mapping
 from pathlib import Path
 
+from multitask.config import Config
 from multitask.config.describe_config import TRAINED_HEADER, trained_with, training_line
 from multitask.config.registry import task_type
 from multitask.reporting.figures.curves import draw_all
@@ -15,6 +16,7 @@ from multitask.reporting.html_page import write_html
 from multitask.reporting.page import Code, Image, Lines, Page, Section, Text, Tile, markdown_page
 from multitask.reporting.table_formats import Table, duration, estimate, number, score, shortened
 from multitask.store.run_directory import RunDirectory
+from multitask.store.run_log import Event
 from multitask.store.saved import LAST, RunReport, TaskReport
 from multitask.tasks.base import NoLabels
 from multitask.tasks.rows import ordinal
@@ -68,11 +70,22 @@ def terminal_table(report: RunReport) -> str:
     return "\n".join([scores, "", *overall_lines(report), *flags])
 
 
-def write_reports(run: RunDirectory) -> Path:
-    """Draw the figures, write ``report.md`` and ``report.html``; return the path of report.md."""
-    report = run.load_report()
-    predictions = {task: dev_records(run, task) for task in report.tasks}
-    page = run_page(run, report, draw_all(run, report, predictions), predictions)
+def write_reports(
+    run: RunDirectory,
+    report: RunReport | None = None,
+    events: list[Event] | None = None,
+    config: Config | None = None,
+    predictions: Mapping[str, Records] | None = None,
+) -> Path:
+    """Draw the figures, write ``report.md`` and ``report.html``; return the path of report.md.
+
+    ``predictions`` are the dev records of each task. What is not given is read from the run.
+    """
+    report, events = report or run.load_report(), events or run.load_events()
+    if predictions is None:
+        predictions = {task: dev_records(run, task) for task in report.tasks}
+    figures = draw_all(run, report, events, predictions)
+    page = run_page(run, report, config or run.load_config(), figures, predictions=predictions)
     write_html(page, run.html_page)
     return run.write_text(run.markdown_page, markdown_page(page))
 
@@ -86,11 +99,12 @@ def dev_records(run: RunDirectory, task: str) -> Records:
 def run_page(
     run: RunDirectory,
     report: RunReport,
+    config: Config,
     figures: Mapping[Path, str],
     predictions: Mapping[str, Records],
 ) -> Page:
     """Build the report of a run; ``figures`` are what its figures show, by their paths."""
-    tasks, config = report.tasks, run.load_config()
+    tasks = report.tasks
     remarks = overall_lines(report)
     if any(task.baselines.frozen is None for task in tasks.values()):
         why = "training.frozen_baseline is false, or the pooling has parameters"

@@ -22,6 +22,7 @@ from multitask.tasks import metrics
 from multitask.tasks.bootstrap import intervals
 from multitask.tasks.confusion import confusion
 from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.records import file_records
 from multitask.tasks.rows import Rows
 from multitask.training.gradient_conflict import conflict_summary
 from multitask.training.setup import Plan
@@ -45,6 +46,7 @@ def save_results(
     events = run.load_events()
     evaluations = [event["tasks"] for event in events if event["event"] == "eval"]
     tasks: dict[str, TaskReport] = {}
+    predictions: dict[str, list[dict[str, Any]]] = {}
     seconds: dict[str, float] = {}
     loaded = None
     distributed.on_first(lambda: None)  # wait until the first rank has written the weights
@@ -56,6 +58,8 @@ def save_results(
         if dev is None:
             continue
         scores, seconds[task] = dev
+        rows, reader = plan.data.splits[task]["dev"].rows, plan.data.readers[task]
+        predictions[task] = [*file_records(rows, reader, scores.predictions, scores.scores)]
         own = trainer.selection.best[task].step if task in best else None
         tasks[task] = task_result(
             plan,
@@ -82,8 +86,8 @@ def save_results(
     report = run_result(plan, tasks, training, warnings)
     if distributed.rank() == 0:
         run.write_json(run.report, report.content())  # a run that has this file is finished
-        write_reports(run)
-        write_card(run)
+        write_reports(run, report, events, config, predictions=predictions)
+        write_card(run, report, config)
     return report
 
 

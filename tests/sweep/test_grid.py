@@ -318,7 +318,8 @@ SHIPPED = [
 def test_shipped_grids_have_cells_and_seeds(file):
     """The file that others extend names no cells itself.
 
-    One seed is enough to search a recipe by. In a grid of two axes, four runs of each value suffice.
+    One seed is enough to search a recipe by, and in a grid of two axes, where each value has four
+    runs.
     """
     if file.stem in ("short", "low_resource"):
         with pytest.raises(UserError, match="no cells"):

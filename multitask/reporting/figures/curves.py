@@ -26,14 +26,13 @@ ROW_FILL = 0.8
 
 
 def draw_all(
-    run: RunDirectory, report: RunReport, predictions: Mapping[str, Records]
+    run: RunDirectory, report: RunReport, events: list[Event], predictions: Mapping[str, Records]
 ) -> dict[Path, str]:
     """Write every figure of the run into its ``figures``; return what each path shows.
 
     These are the curves, a figure of the dev ``predictions`` per task, the schedule and, if
     measured, the gradient conflict and the space of the sentence vectors.
     """
-    events = run.load_events()
     drawn: dict[str, tuple[style.Figure | None, str]] = {}
     shows = "Each task's metric at every evaluation and its training loss over the steps"
     drawn["curves"] = draw_curves(report, events), shows

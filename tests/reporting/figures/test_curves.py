@@ -34,7 +34,9 @@ from tests.support.run_files import full_report, task_entry
 def drawn(directory: Path) -> dict[Path, str]:
     run = RunDirectory(directory)
     report = run.load_report()
-    return curves.draw_all(run, report, {task: dev_records(run, task) for task in report.tasks})
+    return curves.draw_all(
+        run, report, run.load_events(), {task: dev_records(run, task) for task in report.tasks}
+    )
 
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
