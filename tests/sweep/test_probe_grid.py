@@ -204,11 +204,8 @@ def test_a_pooler_with_parameters_is_trained_with_its_head(desk, head, kept, mon
 
 def test_the_comparison_says_that_rows_are_composed(finished):
     comparison = json.loads((finished / "comparison.json").read_text())
-    assert [(group["name"], group["seeds"]) for group in comparison["rows"]] == [
-        (cell, [1, 2]) for cell in CELLS
-    ]
-    for cell in CELLS:
-        (group,) = [group for group in comparison["rows"] if group["name"] == cell]
+    for cell, group in zip(CELLS, comparison["rows"], strict=True):
+        assert (group["name"], group["seeds"]) == (cell, [1, 2])
         means = [report(finished, cell, seed)["overall"]["mean"] for seed in (1, 2)]
         assert group["cells"][MEAN]["values"] == pytest.approx(means)
     for name in ("table.md", "table.tex"):
@@ -224,18 +221,12 @@ def test_a_probe_has_no_weights_to_load(finished, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--jobs", 2], "--jobs: "),
-        (["--engine", "ray"], "--engine: "),
-        (["--cpus-per-run", 2], "--cpus-per-run: "),
-        (["--gpus-per-run", 1], "--gpus-per-run: "),
-        (["--keep-weights"], "--keep-weights: "),
-    ],
+    "option",
+    ["--jobs 2", "--engine ray", "--cpus-per-run 2", "--gpus-per-run 1", "--keep-weights"],
 )
-def test_options_of_training_are_refused(arguments, words, desk, capsys):
-    assert ablate("g.yaml", *arguments) == 2
-    assert words in capsys.readouterr().err
+def test_options_of_training_are_refused(option, desk, capsys):
+    assert ablate("g.yaml", *option.split()) == 2
+    assert f"{option.split()[0]}: " in capsys.readouterr().err
     assert not (desk / "runs").exists()
 
 
@@ -336,12 +327,6 @@ def test_a_directory_without_its_report_is_written_again(desk, finished):
     assert ablate("g.yaml") == 0
     assert numbers(desk / "runs" / "g") == numbers(finished)
     assert (run / "predictions" / "sst.dev.jsonl").exists()
-
-
-def test_a_changed_cell_is_refused(desk, finished, capsys):
-    shutil.copytree(finished, desk / "runs" / "g")
-    assert ablate("g.yaml", "training.head_lr=0.02") == 2
-    assert "was trained with another config: training.head_lr" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("no_table")
