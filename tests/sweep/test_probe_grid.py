@@ -13,7 +13,6 @@ from multitask.config import load_config
 from multitask.models.encoders import BertEncoder
 from multitask.reporting.sheet import MEAN
 from multitask.sweep import probe_grid, run_sweep
-from multitask.sweep.progress_bars import Progress
 from multitask.training import frozen_probe
 from multitask.training.setup import set_up
 from tests.conftest import ROOT
@@ -337,16 +336,18 @@ def test_one_process_works_and_the_other_waits_for_it(desk, finished, capsys, mo
     other = filelock.FileLock(desk / "runs/g/cells/owner.lock")
     (desk / "runs/g/cells").mkdir()
     other.acquire()
-    original = Progress.say
+    owned = probe_grid.owned
 
-    def meanwhile(progress: Progress, line: str) -> None:
-        original(progress, line)
-        if "waiting" in line:
+    def watched(*arguments, waiting):
+        def meanwhile(name: str) -> None:
+            waiting(name)
             shutil.copytree(finished / "cells", desk / "runs/g/cells", dirs_exist_ok=True)
             (desk / "runs/g/cells/mean-max/seed-1/report.json").unlink()
             other.release()
 
-    monkeypatch.setattr(Progress, "say", meanwhile)
+        return owned(*arguments, waiting=meanwhile)
+
+    monkeypatch.setattr(probe_grid, "owned", watched)
     assert ablate("g.yaml") == 0
     output = capsys.readouterr().out
     assert "runs/g is held by another process (" in output and ": waiting for it" in output
