@@ -35,7 +35,7 @@ from multitask.models.head_checks import check_head, check_lengths
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.weights import build_fitting, intact_weights, read_checked
 from multitask.store.files import file_digest
-from multitask.store.run_directory import RunDirectory, check_not_replaced, load_run_config
+from multitask.store.run_directory import RunDirectory, load_run_config
 from multitask.store.saved import selected_steps
 from multitask.tasks.base import NoLabels, Record, RowLabels
 from multitask.tasks.label_reader import LabelReader
@@ -88,7 +88,6 @@ class TrainedRun:
             check_head(config, task)
         self.readers: dict[str, LabelReader] = label_readers(config)
         owners = config.selecting_tasks()
-        check_not_replaced(self.files)
         with reading(self.files.best):
             self.steps = selected_steps(self.files.best_steps(), owners, config.training.select)
         context = {task: reader.head_context() for task, reader in self.readers.items()}
@@ -255,6 +254,5 @@ class TrainedRun:
         if task not in self.tasks:
             raise UserError(f"{self.directory}: no task {task!r}{suggest(str(task), self.tasks)}")
         if self.steps[task] != self._loaded:
-            check_not_replaced(self.files)
             self.model.load_state_dict(read_checked(self._weights[self.steps[task]]))
             self._loaded = self.steps[task]

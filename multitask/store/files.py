@@ -10,7 +10,6 @@ import math
 import os
 import shutil
 import stat
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -97,16 +96,12 @@ def _complete(made: Path, scratch: Path) -> None:
 
 def _exchange(made: Path, target: Path) -> bool:
     """Swap two directories in one step; return False if the system cannot do that."""
-    libc, new, old = ctypes.CDLL(None), os.fsencode(made), os.fsencode(target)
-    cwd, swap = -100, 2  # AT_FDCWD; RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+    cwd, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     try:
-        if sys.platform == "darwin":
-            failed = libc.renamex_np(new, old, swap)
-        else:
-            failed = libc.renameat2(cwd, new, cwd, old, swap)
-    except AttributeError:  # another system
+        new, old = os.fsencode(made), os.fsencode(target)
+        return not ctypes.CDLL(None).renameat2(cwd, new, cwd, old, swap)
+    except AttributeError:  # not Linux
         return False
-    return not failed
 
 
 def _clear(scratch: Path) -> None:

@@ -4,7 +4,6 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from multitask.store.checkpoint import step_of
 from multitask.store.files import (
     OWNER_LOCK,
     digest_lines,
-    entries,
     file_digest,
     finish_replacing,
     json_text,
@@ -22,7 +20,6 @@ from multitask.store.files import (
     text_digest,
     write_text,
 )
-from multitask.store.lock import holder
 from multitask.store.run_log import Event, load_lines, parse_event
 from multitask.store.saved import JOINT, Baselines, RunReport, read_saved
 from multitask.utils.errors import UserError, check_regular, warn
@@ -140,14 +137,8 @@ class RunDirectory:
 
     @property
     def absent(self) -> str:
-        """Say that there is no run, and name a run in the same place with nearly this name."""
-        parent = self.path.parent
-        runs: list[str] = []
-        with suppress(OSError):  # the place is missing, or may not be read
-            runs = [other.name for other in entries(parent) if RunDirectory(other).holds_run]
-        near = get_close_matches(self.path.name, runs, n=1)
-        hint = f": did you mean {parent / near[0]}?" if near else ""
-        return f"{self.path}: no run there (config.yaml is missing){hint}"
+        """Say that there is no run."""
+        return f"{self.path}: no run there (config.yaml is missing)"
 
     @property
     def finished(self) -> bool:
@@ -312,13 +303,6 @@ def open_run(run_dir: str | os.PathLike[str]) -> RunDirectory:
     return RunDirectory(Path(run_dir))
 
 
-def check_not_replaced(run: RunDirectory) -> None:
-    """Raise UserError if another process trains the run, or another one in its place, from new."""
-    if run.holds_run and not run.best.is_file() and (name := holder(run.lock)):
-        message = "another process replaces the run (--overwrite) or has just begun it"
-        raise UserError(f"{run.path}: {message} ({name}): wait until it has evaluated")
-
-
 def load_saved_config(
     run_dir: str | os.PathLike[str], overrides: list[str] | None = None
 ) -> Config:
@@ -336,7 +320,6 @@ def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None
         if run.finished and run.load_report().probe:
             message = f"heads of a probe grid keep no weights: train {run.config}"
             raise UserError(f"{run.path}: {message} with output_dir=DIR")
-        check_not_replaced(run)
         raise UserError(f"{run.path}: the run has no evaluated weights yet: go on with --resume")
     finish_replacing(run.encoder)
     if run.holds_run and not run.encoder.is_dir():

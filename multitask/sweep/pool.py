@@ -4,13 +4,12 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from multitask.store.files import open_to_append
-from multitask.store.lock import Busy, holder, owned
 from multitask.sweep.engines.base import Engine, Job, Settings, load_engine
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.sweep_directory import Failure, Run, error_line, mean_score
@@ -35,7 +34,6 @@ class Attempt:
         ended: the clock when its command ended last.
         restarts: how often it was submitted again after a signal or a lost node.
         not_before: the clock when it may be submitted again.
-        held: the lock that keeps other sweeps from starting it, too.
     """
 
     run: Run
@@ -43,22 +41,10 @@ class Attempt:
     ended: float = 0.0
     restarts: int = 0
     not_before: float = 0.0
-    held: ExitStack = field(default_factory=ExitStack)
 
     @property
     def took(self) -> str:
         return f"{self.ended - self.began:.0f} s"
-
-    def take(self) -> bool:
-        """Lock the start of the run until its end; return False if another sweep was faster."""
-        try:
-            self.held.enter_context(owned(self.run.start_lock, "starts the run"))
-        except Busy:
-            return False
-        if self.run.settled or holder(self.run.files.lock):
-            self.held.close()
-            return False
-        return True
 
 
 class Ended(NamedTuple):
@@ -139,9 +125,9 @@ class Pool:
 
     def _fill(self) -> list[Ended]:
         """Submit pending runs that are free; return those that other processes have finished."""
-        # a queue may have more runs than a process may open files, and knows what it has
-        queues, pending = self.engine.queues, list(self.pending)
-        slots = len(pending) if queues else self.settings.slots - len(self.running)
+        pending = list(self.pending)
+        free = self.settings.slots - len(self.running)
+        slots = len(pending) if self.engine.queues else free
         jobs: list[Job] = []
         ended: list[Ended] = []
         held: list[Run] = []
@@ -154,7 +140,7 @@ class Pool:
                 ended.append(Ended(run, "by another process"))
             elif run.owner:
                 held.append(run)
-            elif time.monotonic() >= attempt.not_before and (queues or attempt.take()):
+            elif time.monotonic() >= attempt.not_before:
                 self.pending.remove(attempt)
                 open_to_append(run.log).close()  # raises UserError for a link
                 attempt.began = time.monotonic()
@@ -173,7 +159,6 @@ class Pool:
         ended = []
         for name, code in self.engine.ended().items():
             attempt = self.running.pop(name)
-            attempt.held.close()
             attempt.ended = time.monotonic()
             if name in self.dropped:
                 ended.append(Ended(attempt.run, attempt.took, "cancelled"))
@@ -282,8 +267,6 @@ def working(pool: Pool) -> Iterator[None]:
             raise
         finally:
             pool.engine.close()
-            for attempt in pool.running.values():
-                attempt.held.close()
 
 
 def variables(directory: Path) -> dict[str, str]:

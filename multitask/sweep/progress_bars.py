@@ -1,6 +1,5 @@
 """The output of a sweep: progress bars on a terminal, and a line per run."""
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from tqdm import tqdm
 from multitask.store.run_directory import RunDirectory
 from multitask.store.run_log import parse_event
 from multitask.utils.heartbeat import working
+from multitask.utils.terminal import say as say_now
 
 SHOWN = 3  # running runs that a line names
 TAIL = 4096  # bytes; longer than a line of metrics.jsonl
@@ -21,12 +21,11 @@ class Progress:
     """A bar over all runs with the remaining time and how far the running ones are.
 
     It is shown only on a terminal (stderr). Elsewhere the line that ``heartbeat`` prints after 30
-    seconds of silence says how far the runs are. Lines go to stdout, or to ``print_line``.
+    seconds of silence says how far the runs are. ``say`` prints a line.
     """
 
-    def __init__(self, total: int, print_line: Callable[[str], None] = print) -> None:
-        self.total = total
-        self._print = print_line
+    def __init__(self, total: int, say: Callable[[str], None] = say_now) -> None:
+        self.total, self.say = total, say
         self._looked = -REFRESH
         # smoothing 0: the remaining time is estimated from the mean over this start's runs
         self._bar = tqdm(total=total, unit="run", disable=None, smoothing=0, dynamic_ncols=True)
@@ -39,10 +38,6 @@ class Progress:
     def __exit__(self, *error: Any) -> None:
         self._working.__exit__(*error)
         self._bar.close()
-
-    def say(self, line: str) -> None:
-        """Print a line above the bar."""
-        say(line, self._print)
 
     def skipped(self, count: int) -> None:
         """Count runs that an earlier start has finished; they do not affect the time estimate."""
@@ -72,13 +67,6 @@ class Progress:
         shown += ["..."] if running[SHOWN:] else []
         self._work.title = "; ".join([*shown, "runs finished"])  # for the line of `heartbeat`
         self._bar.set_postfix_str("; ".join(shown))
-
-
-def say(line: str, print_line: Callable[[str], None] = print) -> None:
-    """Print a line on stdout, or by ``print_line``, above the bars that are shown."""
-    with tqdm.external_write_mode():
-        print_line(line)
-        sys.stdout.flush()
 
 
 def steps_done(run_dir: Path) -> tuple[int, int, float, float] | None:

@@ -49,10 +49,9 @@ def sweep(
     Raises:
         UserError: ``output`` has other content, or runs with other configs (before any training);
             some runs failed (after the others are done); the sweep was interrupted. Then the table
-            of the finished runs is written, unless other processes continue and will write it.
+            of the finished runs is written.
     """
     runs, directory = plan_runs(grid, output), SweepDirectory(output)
-    text = dump_yaml(grid.resolved)
 
     def check() -> None:
         check_output(output, directory.grid.name)
@@ -70,7 +69,7 @@ def sweep(
     with own():
         check()  # again: another process may have been faster
         remove_scraps(output)
-        write_text(directory.grid, text)
+        write_text(directory.grid, dump_yaml(grid.resolved))
         kernels = choose_kernels(directory, runs)
     stopped = False
     failed: list[Failure] = []
@@ -82,12 +81,7 @@ def sweep(
             stopped = True
     with own():
         failed = [failure for failure in failed if not failure.run.finished]  # tried again since
-        if directory.grid.read_text(encoding="utf-8") != text:
-            print(f"no table: another process has begun another grid in {output}")
-        elif stopped and any(run.owner for run in runs):
-            print(f"no table: other processes go on in {output} and write it")
-        else:
-            write_table(grid, runs, output, failed)
+        write_table(grid, runs, output, failed)
     done = sum(run.finished for run in runs)
     check_ended(done, len(runs), "runs are finished", output=output, failed=failed, stopped=stopped)
 

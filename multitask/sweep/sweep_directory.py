@@ -88,14 +88,9 @@ class Run:
         return self.directory.parent / "logs" / f"{self.directory.name}.log"  # no match for seed-*
 
     @property
-    def start_lock(self) -> Path:
-        """The lock of the sweep that has started the run: its process needs a while to own it."""
-        return self.log.with_suffix(".lock")
-
-    @property
     def owner(self) -> str | None:
-        """The name of the process that trains the run, or of the sweep that has started it."""
-        return holder(self.files.lock) or holder(self.start_lock)
+        """The name of the process that trains the run; another one ends with the code 75."""
+        return holder(self.files.lock)
 
     def with_kernels(self, kernels: str | None) -> "Run":
         """Return the run with these kernels in place of `auto`; None: the run itself."""

@@ -50,7 +50,6 @@ class Checkpoints(Callback):
         selection: the part that knows the best steps; their weights stay on disk.
         keep: the number of checkpoints to keep.
         every: steps between two checkpoints; None: save only after evaluations.
-        say: prints a warning.
         saved_at: the step of the newest checkpoint.
     """
 
@@ -59,12 +58,7 @@ class Checkpoints(Callback):
     selection: Selection
     keep: int
     every: int | None
-    say: Callable[[str], None]
     saved_at: int = -1
-
-    def __post_init__(self) -> None:
-        marker = self.run.marker
-        self.marker = marker.read_text("utf-8") if marker.is_file() else ""
 
     def on_step(self, trainer: "Trainer", tasks: object, result: Stepped) -> None:
         if self.every and trainer.step % self.every == 0:
@@ -93,18 +87,9 @@ class Checkpoints(Callback):
         states = {name: part.state_dict() for name, part in self.parts.items()}  # on all ranks
         if distributed.rank() > 0:
             return
-        self.keep_marker()
         best = self.selection.best_steps()
         save_checkpoint(self.run, step, states, best)
         prune(self.run, self.keep, best)
-
-    def keep_marker(self) -> None:
-        """Write ``run.json`` again if it was deleted: without it a run cannot be resumed."""
-        if self.marker and not self.run.marker.is_file():
-            self.say(
-                f"warning: {self.run.marker} was deleted while the run trained: it is written again"
-            )
-            self.run.write_text(self.run.marker, self.marker)
 
     def restore(self, checkpoint: Path) -> None:
         """Restore a checkpoint that ``newest_intact`` has returned."""

@@ -14,7 +14,7 @@ from multitask.config.registry import build
 from multitask.data.dataloader import TrainRows
 from multitask.data.task_sampler import Sizes
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.tasks.base import NoLabels, RowLabels, TaskType
+from multitask.tasks.base import RowLabels, TaskType
 from multitask.training.optimizer import build_optimizer, build_scheduler
 from multitask.training.step import Stepped
 from multitask.utils import distributed
@@ -172,13 +172,9 @@ def _check_scores(
     config: Config, loaders: Mapping[str, TrainRows], tasks: Sequence[str], path: KeyPath
 ) -> None:
     """Raise UserError if a task has no training score: the sampler needs one."""
-    kinds = _task_types(loaders)
     for task in tasks:
-        kind = kinds[task]
-        if not isinstance(kind, RowLabels):
-            none = isinstance(kind, NoLabels)
-            why = "it has no labels" if none else "it is measured on whole texts"
-            message = f"{task} has no training score, for {why}; name another `oversample`"
+        if not isinstance(_task_types(loaders)[task], RowLabels):
+            message = f"{task} has no training score, a metric of rows: name another `oversample`"
             raise config.error((*path, "sampler"), message)
 
 
@@ -220,11 +216,6 @@ def _check_surgery(
 ) -> None:
     """Raise UserError if gradients cannot be combined or compared as the config asks."""
     training = config.training
-    if sum(not task.only_scored for task in config.tasks.values()) == 1:
-        for name in ("gradient_surgery", "conflict_steps"):
-            if getattr(training, name) is not None:
-                message = "a single task has no conflict: leave this out"
-                raise config.error(("training", name), message)
     moving = [stage for stage in stages if encoder_parts(model) - stage.frozen]
     if training.conflict_steps is not None:
         kinds = _task_types(loaders)

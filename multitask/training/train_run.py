@@ -16,7 +16,6 @@ from multitask.store.prepare_run import (
     check_directory,
     discard_weights,
     own,
-    save_config,
     start_directory,
     train_on,
 )
@@ -115,7 +114,7 @@ def fit(
     began: float,
 ) -> RunReport:
     """Train from the first step or a checkpoint, save the results and return report.json."""
-    run, config = RunDirectory(Path(plan.config.output_dir)), plan.config
+    run = RunDirectory(Path(plan.config.output_dir))
     distributed.on_first(partial(keep_encoder, plan, run))
     with working("measuring the baselines"):
         baselines = run_baselines(plan, run, say)
@@ -126,7 +125,7 @@ def fit(
         trainer.distillation.ask(say)
     revision = git_revision()  # now: the working tree may change while the run trains
     with closing(trainer.log), working("training"):
-        torch.manual_seed(distributed.own_seed(config.seed))
+        torch.manual_seed(distributed.own_seed(plan.config.seed))
         if checkpoint is None:
             trainer.log.truncate(0)
         else:
@@ -134,15 +133,8 @@ def fit(
             say(f"resuming {run.path} at step {trainer.step} of {trainer.stages.total_steps}")
         trainer.run()
 
-    def end() -> None:
-        """Write again what was deleted or damaged while the run trained."""
-        trainer.checkpoints.keep_marker()
-        keep_encoder(plan, run)
-        if not run.config.is_file():
-            save_config(config, run)
-        run.write_json(run.best, trainer.selection.best_steps())
-
-    distributed.on_first(end)
+    # a run that is resumed after its last step may lack the file
+    distributed.on_first(lambda: run.write_json(run.best, trainer.selection.best_steps()))
     with working("scoring the selected weights"):
         report = save_results(plan, trainer, baselines, revision)
     distributed.on_first(partial(run.seal, finished=True))

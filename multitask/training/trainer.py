@@ -105,7 +105,6 @@ class Trainer:
             self.selection,
             keep=settings.keep_checkpoints,
             every=settings.checkpoint_steps,
-            say=say,
         )
         callbacks: list[Callback] = [self.log, ProgressBar(say)]
         if (teacher := self.objective.teacher) is not None:

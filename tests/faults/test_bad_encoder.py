@@ -16,6 +16,12 @@ from tests.support.messages import complaint
 from tests.support.panics import damage_tokenizer
 
 
+@pytest.fixture
+def encoder(tiny_encoder, tmp_path) -> Path:
+    """A copy of the encoder that may be changed."""
+    return shutil.copytree(tiny_encoder, tmp_path / "encoder")
+
+
 def test_encoder_that_is_neither_directory_nor_reachable(refused):
     line = refused("encoder.name=no/such-bert")
     assert line.startswith("command line: encoder.name=no/such-bert: encoder.name: ")
@@ -36,8 +42,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_directory_with_an_incomplete_encoder(damage, refused, tiny_encoder, tmp_path):
-    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+def test_a_directory_with_an_incomplete_encoder(damage, refused, encoder):
     file = encoder / damage.split()[-1]
     change = DAMAGE[damage]
     if damage == "everything":
@@ -54,8 +59,7 @@ def test_a_directory_with_an_incomplete_encoder(damage, refused, tiny_encoder, t
 @pytest.mark.parametrize("change", [lambda weight: weight.to(torch.int8),
                                     lambda weight: weight > 0,
                                     lambda weight: weight * float("inf")])  # fmt: skip
-def test_values_that_are_no_weights(change, refused, tiny_encoder, tmp_path):
-    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+def test_values_that_are_no_weights(change, refused, encoder):
     file = encoder / "model.safetensors"
     tensors = load_file(file)
     name = next(key for key in tensors if key.endswith("query.weight"))
@@ -63,8 +67,7 @@ def test_values_that_are_no_weights(change, refused, tiny_encoder, tmp_path):
     assert "in place of weights" in refused(f"encoder.name={encoder}")
 
 
-def test_an_id_of_a_token_that_no_vocabulary_has(refused, tiny_encoder, tmp_path):
-    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+def test_an_id_of_a_token_that_no_vocabulary_has(refused, encoder):
     file = encoder / "tokenizer.json"
     values = json.loads(file.read_text())
     values["model"]["vocab"]["huge"] = 2**31
@@ -72,8 +75,7 @@ def test_an_id_of_a_token_that_no_vocabulary_has(refused, tiny_encoder, tmp_path
     assert "'huge' the id 2,147,483,648, the most is" in refused(f"encoder.name={encoder}")
 
 
-def test_a_tokenizer_that_panics(refused, tiny_encoder, tiny_run, tmp_path, capsys):
-    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+def test_a_tokenizer_that_panics(refused, encoder, tiny_run, tmp_path, capsys):
     damage_tokenizer(encoder)
     line = refused(f"encoder.name={encoder}")
     assert "tokenizer.json: " in line
@@ -86,9 +88,8 @@ def test_a_tokenizer_that_panics(refused, tiny_encoder, tiny_run, tmp_path, caps
         load(run)
 
 
-def test_an_encoder_of_another_type_is_refused_for_its_type(refused, tiny_encoder, tmp_path):
+def test_an_encoder_of_another_type_is_refused_for_its_type(refused, encoder):
     """Not for its sizes: other types have other rules."""
-    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
     values = {"model_type": "neobert", "max_relative_positions": -1, "num_hidden_layers": 9_999}
     (encoder / "config.json").write_text(json.dumps(values))
     line = refused(f"encoder.name={encoder}")

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,24 +52,29 @@ def command(settings: list[str]) -> list[str]:
     ]
 
 
-def check(tmp_path: Path, count, kind: str, *, least: int = 3, **plan) -> None:
+@pytest.fixture
+def check(tmp_path, count) -> Callable[..., None]:
     """Kill a command as planned (see tests/support/kill_everywhere.py), and count the kills."""
-    file = tmp_path / "plan.json"
-    plan = dict.fromkeys(OPTIONAL) | {"every": EVERY, "offset": 0, "swap": True} | plan
-    file.write_text(json.dumps(plan | {"watch": str(tmp_path / "w")}))
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.support.kill_everywhere", str(file)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    outcome = json.loads(result.stdout)
-    assert outcome["problems"] == [], "\n".join(outcome["problems"])[:3000]
-    assert outcome["kills"] >= least
-    for _ in range(outcome["kills"]):
-        count(kind)
+
+    def check(kind: str, first: list[str], again: list[str] | None = None, **plan) -> None:
+        file, commands = tmp_path / "plan.json", {"first": first, "again": again or first}
+        plan = dict.fromkeys(OPTIONAL) | {"every": EVERY, "offset": 0, "swap": True} | plan
+        file.write_text(json.dumps(plan | commands | {"watch": str(tmp_path / "w")}))
+        result = subprocess.run(
+            [sys.executable, "-m", "tests.support.kill_everywhere", str(file)],
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == 0, result.stderr
+        outcome = json.loads(result.stdout)
+        assert outcome["problems"] == [], "\n".join(outcome["problems"])[:3000]
+        assert outcome["kills"] >= 3
+        for _ in range(outcome["kills"]):
+            count(kind)
+
+    return check
 
 
 def part_of(part: int) -> dict[str, int]:
@@ -77,14 +83,12 @@ def part_of(part: int) -> dict[str, int]:
 
 
 @parts
-def test_a_run_that_is_resumed(part, command, tmp_path, count):
+def test_a_run_that_is_resumed(part, command, tmp_path, check):
     command = [*command, f"output_dir={tmp_path / 'w' / 'run'}"]
     check(
-        tmp_path,
-        count,
         "kills of a run, which is resumed",
-        first=command,
-        again=[*command, "--resume"],
+        command,
+        [*command, "--resume"],
         keep=OF_RUN,
         **part_of(part),
     )
@@ -92,14 +96,12 @@ def test_a_run_that_is_resumed(part, command, tmp_path, count):
 
 @pytest.mark.skipif(EVERY > 1, reason="few draws may all come too late: make faults draws many")
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_run_that_is_killed_at_a_random_moment(seed, command, tmp_path, count):
+def test_a_run_that_is_killed_at_a_random_moment(seed, command, tmp_path, check):
     command = [*command, f"output_dir={tmp_path / 'w' / 'run'}"]
     check(
-        tmp_path,
-        count,
         "kills of a run at a random moment, which is resumed",
-        first=command,
-        again=[*command, "--resume"],
+        command,
+        [*command, "--resume"],
         keep=OF_RUN,
         clock=30,
         offset=seed,
@@ -115,14 +117,11 @@ def old(command, tmp_path) -> str:
 
 
 @parts
-def test_a_run_that_is_overwritten(part, command, old, tmp_path, count):
+def test_a_run_that_is_overwritten(part, command, old, tmp_path, check):
     command = [*command, f"output_dir={tmp_path / 'w' / 'run'}", "--overwrite"]
     check(
-        tmp_path,
-        count,
         "kills of an overwrite, which is repeated",
-        first=command,
-        again=command,
+        command,
         before=old,
         keep=OF_RUN,
         present="run/config.yaml",
@@ -131,16 +130,13 @@ def test_a_run_that_is_overwritten(part, command, old, tmp_path, count):
 
 
 def test_a_run_that_is_overwritten_where_directories_cannot_be_swapped(
-    command, old, tmp_path, count
+    command, old, tmp_path, check
 ):
     run = str(tmp_path / "w" / "run")
     command = [*command, f"output_dir={run}"]
     check(
-        tmp_path,
-        count,
         "kills of an overwrite without a swap, which is read and repeated",
-        first=[*command, "--overwrite"],
-        again=[*command, "--overwrite"],
+        [*command, "--overwrite"],
         before=old,
         keep=OF_RUN,
         swap=False,
@@ -157,18 +153,15 @@ def write_grid(tmp_path: Path, text: str) -> str:
     return str(grid)
 
 
-def test_a_probe_grid_that_is_repeated(settings, tmp_path, count):
+def test_a_probe_grid_that_is_repeated(settings, tmp_path, check):
     base = ROOT / "configs" / "cs224n_minilm.yaml"
     grid = write_grid(
         tmp_path, f"base: {base}\nprobe: true\ngrid: {{tasks.sst.pooling: [cls, mean]}}"
     )
     arguments = ["ablate", grid, *settings, "--output", str(tmp_path / "w" / "sweep")]
     check(
-        tmp_path,
-        count,
         "kills of a probe grid, which is repeated",
-        first=arguments,
-        again=arguments,
+        arguments,
         keep=["sweep/cells/*/*/config.yaml", "sweep/cells/*/*/predictions/*", "sweep/table.csv"],
     )
 
@@ -187,7 +180,7 @@ tasks:
 
 @pytest.mark.parametrize("cells", [False, True])
 @parts
-def test_a_sweep_that_is_repeated(part, cells, settings, tmp_path, count):
+def test_a_sweep_that_is_repeated(part, cells, settings, tmp_path, check):
     """A sweep of two cells: the process that runs it is killed, or a cell's process.
 
     Cells are killed at half of the operations: they are runs, which are killed at all of them.
@@ -196,11 +189,8 @@ def test_a_sweep_that_is_repeated(part, cells, settings, tmp_path, count):
     grid = write_grid(tmp_path, "base: base.yaml\ngrid: {training.lr: [1e-3, 1e-4]}")
     arguments = ["ablate", grid, *settings[:2], "--output", str(tmp_path / "w" / "sweep")]
     check(
-        tmp_path,
-        count,
         "kills of a sweep's cell" if cells else "kills of a sweep",
-        first=arguments,
-        again=arguments,
+        arguments,
         cells=cells,
         warm=[str(tmp_path / "base.yaml"), *settings[:2], f"output_dir={tmp_path / 'warm'}"],
         keep=[
@@ -220,16 +210,13 @@ def trained(tiny_run, tmp_path):
     return str(tmp_path / "before"), str(tmp_path / "w" / "run")
 
 
-def test_an_export_that_is_repeated(trained, tmp_path, count):
+def test_an_export_that_is_repeated(trained, tmp_path, check):
     before, run = trained
     arguments = ["export", run, str(tmp_path / "w" / "made"), "--format", "transformers"]
     arguments += ["--task", "sst", "--encoder-only"]
     check(
-        tmp_path,
-        count,
         "kills of an export, which is repeated",
-        first=arguments,
-        again=arguments,
+        arguments,
         before=before,
         keep=["made/*.safetensors", "made/config.json"],
         enough="something is there already",
@@ -238,7 +225,7 @@ def test_an_export_that_is_repeated(trained, tmp_path, count):
 
 
 @pytest.mark.parametrize("swap", [True, False])
-def test_an_index_that_is_overwritten(swap, trained, tmp_path, count):
+def test_an_index_that_is_overwritten(swap, trained, tmp_path, check):
     pytest.importorskip("faiss")
     before, run = trained
     texts = tmp_path / "texts.txt"
@@ -248,11 +235,8 @@ def test_an_index_that_is_overwritten(swap, trained, tmp_path, count):
     made = str(tmp_path / "w" / "made")
     arguments += [made, run, "--overwrite"]
     check(
-        tmp_path,
-        count,
         "kills of an index, which is overwritten",
-        first=arguments,
-        again=arguments,
+        arguments,
         before=before,
         keep=["made/index.faiss", "made/texts.tsv"],
         swap=swap,
@@ -262,16 +246,13 @@ def test_an_index_that_is_overwritten(swap, trained, tmp_path, count):
     )
 
 
-def test_a_paper_table_that_is_repeated(trained, tmp_path, count):
+def test_a_paper_table_that_is_repeated(trained, tmp_path, check):
     before, run = trained
     made = tmp_path / "w" / "made"
     arguments = ["table", "configs/glue/table.yaml", run, "--output", str(made)]
     check(
-        tmp_path,
-        count,
         "kills of a table, which is repeated",
-        first=arguments,
-        again=arguments,
+        arguments,
         before=before,
         keep=["made/*"],
         every=max(1, EVERY // 10),

@@ -9,6 +9,7 @@ from scipy.stats import pearsonr, spearmanr
 from multitask import load
 from tests.conftest import ROOT
 from tests.support.commands import main
+from tests.support.messages import complaint
 from tests.support.run_files import report_of
 from tests.support.token_run import write_lines
 
@@ -87,22 +88,20 @@ def test_tags_of_another_scheme_are_refused_and_train_under_their_own(
         write_lines(tmp_path / f"{split}.jsonl", rows)
     (tmp_path / "c.yaml").write_text(TAGGED.format(place=tmp_path, encoder=tiny_encoder))
     output = f"output_dir={tmp_path / 'run'}"
-    assert main(tmp_path / "c.yaml", output) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ") and error.endswith("set `tag_scheme: IOB1`\n")
+    assert "set `tag_scheme: IOB1`" in complaint(capsys, tmp_path / "c.yaml", output)
     assert not (tmp_path / "run").exists()
     scheme = "tasks.ner.data.tag_scheme=IOB1"
     assert main(tmp_path / "c.yaml", output, scheme) == 0
     lines = (tmp_path / "run" / "predictions" / "ner.dev.jsonl").read_text().splitlines()
     assert sum(json.loads(line)["measured"]["entities"] for line in lines) == 12
     # a run that was trained with the wrong scheme is not scored with it either
-    assert main("evaluate", tmp_path / "run", "tasks.ner.data.tag_scheme=IOB2") == 2
-    assert "set `tag_scheme: IOB1`" in capsys.readouterr().err
+    wrong = complaint(capsys, "evaluate", tmp_path / "run", "tasks.ner.data.tag_scheme=IOB2")
+    assert "set `tag_scheme: IOB1`" in wrong
     # the labelled test split must fit too
     write_lines(tmp_path / "test.jsonl", [{"words": ["a", "a"], "tags": ["O", "B-LOC"]}])
     labelled = "tasks.ner.data.test=test.jsonl"
-    assert main("evaluate", tmp_path / "run", labelled, "--split", "test") == 2
-    assert "test.jsonl: IOB1 cannot produce the tags of 1 of 1 rows" in capsys.readouterr().err
+    wrong = complaint(capsys, "evaluate", tmp_path / "run", labelled, "--split", "test")
+    assert "test.jsonl: IOB1 cannot produce the tags of 1 of 1 rows" in wrong
 
 
 def test_check_counts_dev_rows_that_any_task_trains_on(

@@ -8,13 +8,10 @@ from multitask.store.outputs import MARKERS, SWEEPS, check_output
 from multitask.utils.errors import UserError
 
 
-def test_a_new_or_an_empty_directory_is_free(tmp_path):
+@pytest.mark.parametrize("name", [*MARKERS, *SWEEPS])
+def test_an_empty_directory_is_free_and_a_result_of_ours_is_replaced(name, tmp_path):
     check_output(tmp_path)
     check_output(tmp_path / "new")
-
-
-@pytest.mark.parametrize("name", [*MARKERS, *SWEEPS])
-def test_a_result_of_ours_is_replaced_with_all_other_files(name, tmp_path):
     (tmp_path / name).write_text(json.dumps({"format": 1}))
     (tmp_path / "table.md").write_text("old")
     check_output(tmp_path)

@@ -70,6 +70,18 @@ def background(
     )
 
 
+def ended(process: subprocess.Popen[str], code: int = 0) -> str:
+    """Wait until a sweep ends with this code; return what it said."""
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == code, said
+    return said
+
+
+def swept(*arguments: object, code: int = 0, command: str = "ablate") -> str:
+    """Run a sweep in a separate process to its end with this code; return what it said."""
+    return ended(background(*arguments, command=command), code)
+
+
 def until(condition: Callable[[], object]) -> None:
     for _ in range(3000):
         if condition():

@@ -1,10 +1,14 @@
-"""Commands in a real process that gets a signal inside the Nth call of one function."""
+"""Runs that get a signal: a process in the Nth call of a function, this one in its Nth step."""
 
 import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
+import pytest
+
+from multitask.training import trainer
 from tests.conftest import ROOT
 
 KILLER = """
@@ -28,6 +32,19 @@ setattr(owner, name, patched)
 import run_multitask
 sys.exit(run_multitask.main(sys.argv[6:]))
 """
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Send this process Ctrl-C inside the given training step."""
+    original, calls = trainer.train_step, []
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) == step:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(trainer, "train_step", interrupted)
 
 
 def kill_inside(place: str, when: str, nth: int, arguments: list[str]) -> None:

@@ -42,6 +42,15 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
+@pytest.fixture
+def hold(grid: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file without which runs end."""
+    file = grid.with_name("hold")
+    file.touch()
+    monkeypatch.setenv("FAKE_HOLD", str(file))
+    return file
+
+
 @functools.cache
 def missing(name: str, directory: Path) -> str:
     """Return why an engine cannot be used here; empty if it can."""

@@ -34,12 +34,8 @@ def names(grid: Grid) -> list[str]:
 
 
 def test_every_combination_in_order_of_the_file(written):
-    grid = written(
-        BASE + "grid:\n"
-        "  tasks.sst.pooling: [cls, mean, max]\n"
-        "  tasks.qqp.pooling: [cls, mean, max]\n"
-        "  tasks.sts.pooling: [cls, mean, max]\n"
-    )
+    keys = [f"  tasks.{task}.pooling: [cls, mean, max]\n" for task in ("sst", "qqp", "sts")]
+    grid = written(BASE + "grid:\n" + "".join(keys))
     assert names(grid) == ["-".join(p) for p in itertools.product(POOLINGS, repeat=3)]
     assert grid.baseline == "cls-cls-cls"
     for cell in grid.cells:
@@ -71,33 +67,24 @@ def test_named_cells_are_combined_with_the_grid(written):
     assert first.tasks["sst"].projection is None and last.tasks["sst"].projection.name == "tanh"
 
 
-def test_labels_name_values_that_have_no_short_text(written):
-    grid = written(
-        BASE + "grid:\n  tasks.qqp.head:\n    plain: siamese_paraphrase\n"
-        "    uv: {name: siamese_paraphrase, features: [u, v]}\n"
-        "  encoder.name: [a/b c, packaged-minilm]\n"
-    )
-    assert names(grid) == ["plain-a-b-c", "plain-packaged-minilm", "uv-a-b-c", "uv-packaged-minilm"]
-    config = grid.config(grid.cells[2], 1, Path())
-    assert config.encoder.name == "a/b c"
-    assert config.tasks["qqp"].head.options == {"features": ["u", "v"]}
-
-
 def test_the_axes_hold_labels_and_values_and_each_cell_its_place_on_them(written):
     grid = written(
         BASE + "set: {defaults.max_rows: 50}\n"
         "cells: {siamese: {}, longer: {training.epochs: 5}}\n"
-        "grid:\n  training.lr: [1e-5, 2e-5]\n"
+        "grid:\n  encoder.name: [a/b c, packaged-minilm]\n"
         "  tasks.qqp.head:\n    plain: siamese_paraphrase\n"
         "    uv: {name: siamese_paraphrase, features: [u, v]}\n"
     )
     uv = {"name": "siamese_paraphrase", "features": ["u", "v"]}
     assert [tuple(axis.values()) for axis in grid.axes] == [
         ("cells", ["siamese", "longer"], [{}, {"training.epochs": 5}]),
-        ("training.lr", ["lr_1e-05", "lr_2e-05"], [1e-5, 2e-5]),
+        ("encoder.name", ["a-b-c", "packaged-minilm"], ["a/b c", "packaged-minilm"]),
         ("tasks.qqp.head", ["plain", "uv"], ["siamese_paraphrase", uv]),
     ]
-    assert grid.cells[5].name == "longer-lr_1e-05-uv"
+    assert grid.cells[5].name == "longer-a-b-c-uv"
+    config = grid.config(grid.cells[5], 1, Path())
+    assert config.encoder.name == "a/b c"
+    assert config.tasks["qqp"].head.options == {"features": ["u", "v"]}
     for cell in grid.cells:
         assert list(cell.point) == [axis["key"] for axis in grid.axes]
         assert "-".join(cell.point.values()) == cell.name
@@ -318,8 +305,7 @@ SHIPPED = [
 def test_shipped_grids_have_cells_and_seeds(file):
     """The file that others extend names no cells itself.
 
-    One seed is enough to search a recipe by, and in a grid of two axes, where each value has four
-    runs.
+    One seed is enough to search a recipe by. In a grid of two axes, four runs of each value do.
     """
     if file.stem in ("short", "low_resource"):
         with pytest.raises(UserError, match="no cells"):

@@ -19,6 +19,7 @@ from tests.support.fake_sweep import (
     GRID,
     alive,
     background,
+    ended,
     finish,
     log_of,
     processes_of,
@@ -134,11 +135,9 @@ def train(grid, clock, monkeypatch) -> Callable[..., tuple[Stub, list[str], list
     return with_stub
 
 
-def test_so_many_runs_at_once(train):
+def test_so_many_runs_at_once_and_all_in_a_queue(train):
     assert train(jobs=3)[0].submitted == [NAMES[:3], NAMES[3:]]
-
-
-def test_an_engine_with_a_queue_gets_all_runs_at_once(train):
+    shutil.rmtree("runs")
     assert train(queues=True)[0].submitted == [NAMES]
 
 
@@ -162,15 +161,10 @@ def test_a_signal_or_a_lost_node_leads_to_three_more_starts(train):
     assert failed == ["b seed 1: killed by signal 9 (Killed)"]
 
 
-def test_75_means_pending_however_often(train):
+def test_a_run_that_ended_with_75_pauses_and_leaves_its_place_however_often(train, clock):
     stub, _, failed = train({"a seed 1": [75] * 6})
-    assert not failed and stub.all.count("a seed 1") == 7
-
-
-def test_a_run_that_ended_with_75_pauses_and_leaves_its_place(train, clock):
-    stub, _, _ = train({"a seed 1": [75]})
-    assert stub.all == [NAMES[0], *NAMES[1:], NAMES[0]]
-    assert clock.now >= pool.PAUSE
+    assert not failed and stub.all == [*NAMES, *NAMES[:1] * 6]
+    assert clock.now >= 6 * pool.PAUSE
 
 
 def test_a_report_may_be_visible_a_minute_late(train, clock, monkeypatch):
@@ -230,23 +224,12 @@ def test_runs_are_added_while_others_train_and_a_dropped_one_is_not_started_agai
 # --- real processes, of the engine `local` ---
 
 
-@pytest.fixture
-def hold(grid, monkeypatch) -> Path:
-    """The file without which runs end."""
-    file = grid.with_name("hold")
-    file.touch()
-    monkeypatch.setenv("FAKE_HOLD", str(file))
-    return file
-
-
 def test_two_processes_at_once_train_each_run_once(grid, hold):
     both = [background(grid), background(grid, "--jobs", 2)]
-    until(lambda: sum(len(starts(*run)) for run in ALL) == 3)  # all three slots are at work
+    until(lambda: sum(len(starts(*run)) for run in ALL) >= 3)  # all three slots are at work
     hold.unlink()
-    said = [process.communicate(timeout=60)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    assert [len(starts(*run)) for run in ALL] == [1, 1, 1, 1]
-    assert "4/4" in said[0] and "4/4" in said[1]  # each saw the others' end and wrote the table
+    assert all("4/4" in ended(process) for process in both)  # each wrote the table
+    assert [log_of(*run).count("trained") for run in ALL] == [1, 1, 1, 1]
 
 
 def test_a_run_that_others_hold_is_waited_for_and_said(grid, hold):
@@ -258,10 +241,9 @@ def test_a_run_that_others_hold_is_waited_for_and_said(grid, hold):
     assert line.startswith("held by other processes, to be waited for: a seed 1 (host ")
     assert "process " in line and "b seed 1" in line
     hold.unlink()
-    first.communicate(timeout=60)
-    rest, _ = second.communicate(timeout=60)
+    ended(first)
+    rest = ended(second)
     assert "cell 2/2 " in rest and "(by another process)" in rest
-    assert (first.returncode, second.returncode) == (0, 0)
     assert [log_of(cell, 1).count("trained") for cell in "ab"] == [1, 1]
 
 
@@ -272,8 +254,7 @@ def test_a_second_ctrl_c_does_not_wait(grid, hold, monkeypatch):
     process.send_signal(signal.SIGINT)
     until(lambda: "not yet" in log_of("a", 1))
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == 2 and "interrupted: 0 of 4 runs" in said
+    assert "interrupted: 0 of 4 runs" in ended(process, 2)
     (number,) = processes_of("a", 1)
     assert not alive(number)
 
@@ -281,13 +262,12 @@ def test_a_second_ctrl_c_does_not_wait(grid, hold, monkeypatch):
 CONTAINER = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
 
 
-def test_sweeps_in_containers_with_one_host_name_start_no_run_twice(grid, hold):
+def test_sweeps_in_containers_with_one_host_name_train_no_run_twice(grid, hold):
     """A process number counts in its PID namespace only."""
     if not shutil.which("unshare") or subprocess.run([*CONTAINER, "true"]).returncode:
         pytest.skip("unshare makes no PID namespace here")
     both = [background(grid, prefix=CONTAINER) for _ in range(2)]
-    until(lambda: sum(len(starts(*run)) for run in ALL) == 2)
+    until(lambda: sum(len(starts(*run)) for run in ALL) >= 2)
     hold.unlink()
-    said = [process.communicate(timeout=60)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    assert [len(starts(*run)) for run in ALL] == [1, 1, 1, 1]
+    assert all(map(ended, both))
+    assert [log_of(*run).count("trained") for run in ALL] == [1, 1, 1, 1]

@@ -19,9 +19,13 @@ from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory
 from multitask.utils.errors import UserError
 from multitask.utils.names import KERNELS_VARIABLE
 from tests.conftest import ROOT
-from tests.support.fake_sweep import ALL, GRID, ablate, background, starts, until
+from tests.support.fake_sweep import ALL, GRID, ablate, background, ended, starts, until
 
 LOCAL = {"engine": "local", "settings": Settings(Path("runs/g")), "keep_weights": False}
+
+
+def comparison() -> dict:
+    return json.loads(Path("runs/g/comparison.json").read_text())
 
 
 def test_every_run_once_then_a_table_and_a_second_start_skips(grid, capsys):
@@ -31,12 +35,12 @@ def test_every_run_once_then_a_table_and_a_second_start_skips(grid, capsys):
     assert [number for number, *_ in result] == ["1", "2", "3", "4"]
     assert sorted((cell, int(seed)) for _, cell, seed, _ in result) == sorted(ALL)
     assert all(float(mean) == int(seed) / 10 for *_, seed, mean in result)
-    comparison = json.loads(Path("runs/g/comparison.json").read_text())
-    assert (comparison["baseline"], comparison["failed"]) == ("a", [])
-    assert {g["name"]: g["seeds"] for g in comparison["rows"]} == {"a": [1, 2], "b": [1, 2]}
+    table = comparison()
+    assert (table["baseline"], table["failed"]) == ("a", [])
+    assert {group["name"]: group["seeds"] for group in table["rows"]} == {"a": [1, 2], "b": [1, 2]}
     cells = {"key": "cells", "labels": ["a", "b"], "values": [{}, {"training.epochs": 3}]}
-    assert comparison["axes"] == [cells]
-    assert [group["point"] for group in comparison["rows"]] == [{"cells": "a"}, {"cells": "b"}]
+    assert table["axes"] == [cells]
+    assert [group["point"] for group in table["rows"]] == [{"cells": "a"}, {"cells": "b"}]
     assert "written: runs/g/table.md" in output
     assert ablate(grid) == 0
     assert "4 of 4 runs are finished already" in capsys.readouterr().out
@@ -50,19 +54,16 @@ def test_the_saved_grid_goes_on_in_the_same_directory(grid, capsys):
     assert load_config("runs/g/cells/b/seed-2/config.yaml").training.lr == 1e-4
 
 
-def test_weights_go_and_the_result_stays(grid):
-    assert ablate(grid) == 0
-    names = {path.name for path in Path("runs/g/cells/a/seed-1").iterdir()}
-    results = {"config.yaml", "figures", "metrics.jsonl", "report.json", "report.md"}
-    assert names == results | {"owner.lock"}
-
-
-def test_keep_weights_keeps_them_through_a_later_start_without_it(grid):
-    assert ablate(grid, "--keep-weights") == 0
-    assert ablate(grid) == 0
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [([], set()), (["--keep-weights"], {"weights", "checkpoints", "encoder"})],
+)
+def test_weights_go_unless_they_are_kept_and_a_later_start_removes_none(options, kept, grid):
+    assert ablate(grid, *options) == 0 and ablate(grid) == 0
+    results = {"config.yaml", "figures", "metrics.jsonl", "report.json", "report.md", "owner.lock"}
     for cell, seed in ALL:
         run = Path(f"runs/g/cells/{cell}/seed-{seed}")
-        assert all((run / name / "file").exists() for name in ("weights", "checkpoints", "encoder"))
+        assert {path.name for path in run.iterdir()} == results | kept
 
 
 def test_a_failed_run_is_named_and_the_rest_goes_on(grid, capsys, monkeypatch):
@@ -74,9 +75,8 @@ def test_a_failed_run_is_named_and_the_rest_goes_on(grid, capsys, monkeypatch):
     assert "cell 3/4 a seed 2: mean 0.200" in captured.out
     (line,) = [line for line in captured.err.splitlines() if line.startswith("error: ")]
     assert "2 of 4 runs failed: b seed 1, b seed 2: the data are bad; " in line
-    comparison = json.loads(Path("runs/g/comparison.json").read_text())
-    assert [group["name"] for group in comparison["rows"]] == ["a"]
-    assert comparison["failed"][0] == {"cell": "b", "seed": 1, "error": "the data are bad"}
+    assert [group["name"] for group in comparison()["rows"]] == ["a"]
+    assert comparison()["failed"][0] == {"cell": "b", "seed": 1, "error": "the data are bad"}
     assert "b seed 1: the data are bad" in Path("runs/g/table.md").read_text()
     monkeypatch.delenv("FAKE_FAIL")
     assert ablate(grid) == 0
@@ -100,8 +100,7 @@ def test_renamed_cells_are_left_alone(grid, capsys):
     assert ablate(grid) == 0
     assert "2 of 4 runs are finished already" in capsys.readouterr().out
     assert Path("runs/g/cells/b/seed-1/report.json").exists()
-    comparison = json.loads(Path("runs/g/comparison.json").read_text())
-    assert [group["name"] for group in comparison["rows"]] == ["a", "c"]
+    assert [group["name"] for group in comparison()["rows"]] == ["a", "c"]
 
 
 def test_a_foreign_directory_is_not_touched(grid, capsys):
@@ -116,35 +115,16 @@ def test_a_foreign_directory_is_not_touched(grid, capsys):
     assert [path.name for path in Path("mine").iterdir()] == ["notes.txt"]
 
 
-def test_an_interrupted_sweep_leaves_the_table_of_what_is_finished(grid, monkeypatch):
+def test_an_interrupted_sweep_leaves_the_table_of_what_is_finished(grid, request):
     assert ablate(grid) == 0
     shutil.rmtree("runs/g/cells/b/seed-2")
-    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
-    grid.with_name("hold").touch()
+    request.getfixturevalue("hold")
     process = background(grid)
     until(lambda: Path("runs/g/cells/b/seed-2/metrics.jsonl").exists())
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert "So far 3 of 4 runs are finished." in output
-    saved = json.loads(Path("runs/g/comparison.json").read_text())
-    assert [group["seeds"] for group in saved["rows"]] == [[1, 2], [1]]
-    assert saved["notes"] == ["So far 3 of 4 runs are finished."]
-
-
-def test_an_interrupted_sweep_leaves_the_table_to_those_that_go_on(grid, monkeypatch):
-    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
-    grid.with_name("hold").touch()
-    both = [background(grid), background(grid)]
-    held = [Path(f"runs/g/cells/{cell}/seed-1/metrics.jsonl") for cell in "ab"]
-    until(lambda: all(file.exists() for file in held))
-    both[0].send_signal(signal.SIGTERM)
-    said, _ = both[0].communicate(timeout=60)
-    assert both[0].returncode == 2 and "no table: other processes go on in runs/g" in said
-    assert not Path("runs/g/table.md").exists()
-    grid.with_name("hold").unlink()
-    assert both[1].communicate(timeout=60) and both[1].returncode == 0
-    assert json.loads(Path("runs/g/comparison.json").read_text())["notes"] == []
+    assert "So far 3 of 4 runs are finished." in ended(process, 2)
+    assert [group["seeds"] for group in comparison()["rows"]] == [[1, 2], [1]]
+    assert comparison()["notes"] == ["So far 3 of 4 runs are finished."]
 
 
 def test_a_failed_run_that_another_process_has_trained_since_is_no_failure(grid):
@@ -153,19 +133,7 @@ def test_a_failed_run_that_another_process_has_trained_since_is_no_failure(grid)
         failed.append(Failure(runs[1], "killed"))
 
     sweep(load_grid(grid), Path("runs/g"), train)
-    comparison = json.loads(Path("runs/g/comparison.json").read_text())
-    assert (comparison["failed"], comparison["notes"]) == ([], [])
-
-
-def test_the_table_of_a_later_grid_is_left_alone(grid, capsys):
-    def train(runs, progress, failed):
-        grid.write_text(GRID.replace("[1, 2]", "[1, 2, 3]"))
-        assert ablate(grid) == 0
-
-    sweep(load_grid(grid), Path("runs/g"), train)
-    assert "no table: another process has begun another grid" in capsys.readouterr().out
-    comparison = json.loads(Path("runs/g/comparison.json").read_text())
-    assert [group["seeds"] for group in comparison["rows"]] == [[1, 2, 3]] * 2
+    assert (comparison()["failed"], comparison()["notes"]) == ([], [])
 
 
 def test_failures_before_an_interruption_are_named(grid):
@@ -176,8 +144,7 @@ def test_failures_before_an_interruption_are_named(grid):
 
     with pytest.raises(UserError, match="interrupted: 1 of 4"):
         sweep(load_grid(grid), Path("runs/g"), train)
-    notes = json.loads(Path("runs/g/comparison.json").read_text())["notes"]
-    assert notes[0] == "Failed, and not in the table: b seed 1: the data are bad"
+    assert comparison()["notes"][0] == "Failed, and not in the table: b seed 1: the data are bad"
 
 
 # --- one choice of kernels for all runs
@@ -208,11 +175,10 @@ def test_the_choice_is_saved_and_found_again(runs, tmp_path, monkeypatch):
 
 
 def test_the_choice_is_a_key_of_a_run_that_has_none(runs):
-    (run,) = runs("auto")
+    (run,), (own,) = runs("auto"), runs("torch")
     chosen = run.with_kernels("compiled")
     assert chosen.config.encoder.kernels == "compiled"
     assert chosen.arguments == ("encoder.kernels=compiled",)
-    (own,) = runs("torch")
     assert own.with_kernels("compiled") == own and run.with_kernels(None) == run
 
 

@@ -29,27 +29,16 @@ def test_a_start_that_said_nothing_is_found_by_its_host_and_its_log(code, tmp_pa
     assert "gpu-8" in line and "gpu-7" not in line and str(log) in line and "a: b" not in line
 
 
-def a_run(directory):
-    return Run("mean", 3, directory, config=None, arguments=())
-
-
 @pytest.mark.parametrize(("mean", "words"), [(0.7314, "mean 0.731"), (None, "mean -")])
 def test_a_run_is_finished_with_its_report(mean, words, tmp_path):
-    run = a_run(tmp_path / "seed-3")
+    run = Run("mean", 3, tmp_path / "seed-3", config=None, arguments=())
     run.directory.mkdir()
-    assert not run.finished
+    assert not run.finished and not run.settled
     report = {"overall": {"mean": mean}, "tasks": {}, "seed": 3, "selection_split": "dev"}
     (run.directory / "report.json").write_text(json.dumps(report))
     assert run.finished and mean_score(run) == words
     assert run.name == "mean seed 3" and run.log == tmp_path / "logs" / "seed-3.log"
-
-
-def test_a_finished_run_is_settled_when_its_process_has_ended_without_a_kill(tmp_path):
-    run = a_run(tmp_path)
-    assert not run.settled
-    (tmp_path / "report.json").touch()
     assert run.settled  # of an older version, without a lock
-    (tmp_path / "owner.lock").write_text("host a, process 1")
-    assert not run.settled
-    (tmp_path / "owner.lock").write_text("")
-    assert run.settled
+    for owner in ("host a, process 1", ""):  # it was killed, or it has ended
+        run.files.lock.write_text(owner)
+        assert run.settled is not bool(owner)

@@ -17,7 +17,7 @@ from multitask.sweep import study
 from multitask.sweep.study import Study
 from multitask.sweep.sweep_directory import SweepDirectory
 from tests.conftest import ROOT
-from tests.support.fake_sweep import background, until
+from tests.support.fake_sweep import background, ended, swept, until
 
 pytest.importorskip("optuna", reason="pip install optuna")
 pytestmark = pytest.mark.engines
@@ -53,6 +53,22 @@ def rows(output: Path = OUTPUT) -> dict[int, list[str]]:
     lines = re.findall(r"^\| (\d+) \| (.*) \|$", (output / "table.md").read_text(), re.MULTILINE)
     cells = {int(number): rest.replace("*", "").split(" | ") for number, rest in lines}
     return {number: [*row[:-2], row[-1]] for number, row in cells.items()}
+
+
+def starts() -> list[int]:
+    """How often each of the first seven trials has started."""
+    return [log_of(trial).count("# start") for trial in range(7)]
+
+
+def kill_in(monkeypatch, owner: object, name: str, search: Path) -> None:
+    """Begin a search that ends at the first call of a function."""
+
+    def killed(*_):
+        raise SystemExit
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(owner, name, killed)
+        main(search)
 
 
 def log_of(trial: int, output: Path = OUTPUT) -> str:
@@ -119,8 +135,7 @@ def test_the_next_start_knows_how_every_trial_ended(search, monkeypatch):
     search.write_text(SEARCH.replace("none", "halving").replace("trials: 7", "trials: 9"))
     monkeypatch.setenv("FAKE_BEST", "0.6")
     monkeypatch.setenv("FAKE_DIVERGE", "trial-1")
-    said, _ = (process := background(search, "--jobs", 2, command="tune")).communicate()
-    assert process.returncode == 0, said
+    swept(search, "--jobs", 2, command="tune")
     before, logs = rows(), [log_of(trial) for trial in range(9)]
     assert {row[-1].split()[0] for row in before.values()} == {"finished", "pruned", "diverged:"}
     assert main(search) == 0
@@ -133,7 +148,7 @@ def test_a_trial_whose_files_are_gone_is_trained_again_with_the_same_values(sear
     shutil.rmtree(OUTPUT / "cells" / "trial-4")
     assert main(search) == 0
     assert rows() == before
-    assert [log_of(trial).count("# start") for trial in range(7)] == [1] * 7
+    assert starts() == [1] * 7
 
 
 def test_a_damaged_file_of_a_trial_is_named(search, capsys):
@@ -150,19 +165,14 @@ def test_a_diverged_trial_has_failed_and_the_search_goes_on(search, monkeypatch,
     assert json.loads((OUTPUT / "cells/trial-2/trial.json").read_text())["state"] == "FAIL"
     assert {row[-1] for number, row in rows().items() if number != 2} == {"finished"}
     assert main(search) == 0
-    assert [log_of(trial).count("# start") for trial in range(7)] == [1] * 7
+    assert starts() == [1] * 7
     assert "So far" not in (OUTPUT / "table.md").read_text()
 
 
 def test_a_divergence_that_was_not_told_yet_is_not_trained_again(search, monkeypatch):
     monkeypatch.setenv("FAKE_DIVERGE", "trial-0")
 
-    def killed(*_):
-        raise SystemExit
-
-    with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(Study, "tell", killed)
-        main(search)
+    kill_in(monkeypatch, Study, "tell", search)
     assert main(search) == 0
     assert log_of(0).count("# start") == 1 and rows()[0][-1].startswith("diverged: ")
 
@@ -172,11 +182,11 @@ def test_what_fails_the_first_trial_stops_the_search_once(search, monkeypatch, c
     assert main(search) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "no such file: data.csv" in line
-    assert [log_of(trial).count("# start") for trial in range(7)] == [1] + [0] * 6
+    assert starts() == [1] + [0] * 6
     search.with_name("data.csv").touch()
     assert main(search) == 0
     assert [log_of(trial).count("trained") for trial in range(7)] == [1] * 7
-    assert [log_of(trial).count("# start") for trial in range(7)] == [2] + [1] * 6
+    assert starts() == [2] + [1] * 6
 
 
 def test_what_fails_two_trials_in_a_row_stops_the_search(search, monkeypatch):
@@ -191,25 +201,23 @@ def test_what_fails_two_trials_in_a_row_stops_the_search(search, monkeypatch):
 
     monkeypatch.setattr(Study, "tell", tell)
     assert main(search) == 2
-    assert [log_of(trial).count("# start") for trial in range(7)] == [1] * 5 + [0] * 2
+    assert starts() == [1] * 5 + [0] * 2
     file.touch()
     monkeypatch.undo()
 
 
 def test_one_process_at_a_time(search, capsys):
     with owned(SweepDirectory(OUTPUT).lock, "searches there"):
-        process = background(search, command="tune")
-        said, _ = process.communicate(timeout=60)
-    assert process.returncode == 75 and "another process searches there" in said
+        assert "another process searches there" in swept(search, code=75, command="tune")
 
 
 def test_killed_five_times_it_ends_with_the_trials_asked_for(search):
     """None is trained twice, and they are those of a search that nobody killed."""
     whole = Path("runs/whole 100%?#")
     assert main(search, "--output", whole) == 0
-    for starts in (1, 3, 5, 7, 9):
+    for least in (1, 3, 5, 7, 9):
         process = background(search, command="tune")
-        until(lambda: sum(log_of(t).count("# start") for t in range(7)) >= starts)  # noqa: B023
+        until(lambda: sum(starts()) >= least)  # noqa: B023
         process.kill()
         process.communicate()
     assert main(search) == 0
@@ -234,61 +242,35 @@ def test_a_trial_without_all_of_its_parameters_gets_the_missing_ones(search, mon
         patch.setattr(study, "suggest", killed)
         main(search)
     assert not (OUTPUT / "cells" / "trial-2").exists()
-    process = background(search, command="tune")
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, said
+    swept(search, command="tune")
     assert rows() == rows(Path("runs/whole"))
 
 
 def test_a_score_that_was_not_told_yet_is_not_trained_again(search, monkeypatch):
-    def killed(*_):
-        raise SystemExit
-
-    with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(study, "holdout_scores", killed)
-        main(search)
-    process = background(search, command="tune")
-    assert process.communicate(timeout=60) and process.returncode == 0
+    kill_in(monkeypatch, study, "holdout_scores", search)
+    swept(search, command="tune")
     assert log_of(0).count("trained") == 1 and log_of(0).count("# start") == 1
     assert len(rows()) == 7
 
 
-def test_a_low_trial_is_cancelled_and_its_weights_removed(search, monkeypatch):
-    search.write_text(SEARCH.replace("none", "halving"))
-    monkeypatch.setenv("FAKE_BEST", "0.6")  # lower ones never end; the base has 0.75
-    process = background(search, command="tune")
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, said
-    assert set(rows()) == set(range(7))
-    low = [number for number, row in rows().items() if "trained" not in log_of(number)]
-    assert low
-    for trial in low:
-        assert rows()[trial][3] == "-" and rows()[trial][-1] == "pruned at evaluation 1"
-        assert log_of(trial).count("saved") == 1 == log_of(trial).count("# start")
-        names = {path.name for path in (OUTPUT / f"cells/trial-{trial}/seed-3").iterdir()}
-        assert not names & {"weights", "checkpoints", "encoder"}
-
-
-def test_each_engine_trains_trials_and_cancels_low_ones(engine, search, monkeypatch):
+def test_each_engine_trains_trials_and_cancels_low_ones_whose_weights_go(
+    engine, search, monkeypatch
+):
     search.write_text(SEARCH.replace("none", "halving").replace("trials: 7", "trials: 4"))
-    monkeypatch.setenv("FAKE_BEST", "0.6")
-    process = background(search, "--engine", engine, command="tune")
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, said
+    monkeypatch.setenv("FAKE_BEST", "0.6")  # lower ones never end; the base has 0.75
+    swept(search, "--engine", engine, command="tune")
     states = [rows()[trial][-1] for trial in range(4)]
     assert states[:3] == ["finished", "finished", "pruned at evaluation 1"], states
-    assert log_of(2).count("saved") == 1 == log_of(2).count("# start")
+    assert rows()[2][3] == "-" and log_of(2).count("saved") == 1 == log_of(2).count("# start")
+    names = {path.name for path in (OUTPUT / "cells/trial-2/seed-3").iterdir()}
+    assert not names & {"weights", "checkpoints", "encoder"}
 
 
-def test_ctrl_c_saves_the_trial_and_writes_the_table(search, monkeypatch):
-    hold = search.with_name("hold")
-    hold.touch()
-    monkeypatch.setenv("FAKE_HOLD", str(hold))
+def test_ctrl_c_saves_the_trial_and_writes_the_table(search, hold):
     process = background(search, command="tune")
     until(lambda: (OUTPUT / "cells/trial-0/seed-3/metrics.jsonl").exists())
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == 2 and "interrupted: 0 of 7 trials are over" in said
+    assert "interrupted: 0 of 7 trials are over" in ended(process, 2)
     assert log_of(0).count("saved") == 1 and rows()[0][-1] == "not finished"
     hold.unlink()
     assert main(search) == 0

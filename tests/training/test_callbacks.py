@@ -6,9 +6,7 @@ The metric log, TensorBoard and checkpoints are tested elsewhere.
 from types import SimpleNamespace
 
 import pytest
-import torch
 
-from multitask.config import load_config
 from multitask.models.encoders.bitlinear import bit_layers
 from multitask.training.callbacks import (
     BitLinearStrength,
@@ -18,10 +16,9 @@ from multitask.training.callbacks import (
 )
 from multitask.training.checkpoints import Checkpoints
 from multitask.training.metric_log import MetricLog
-from multitask.training.setup import set_up
 from multitask.training.step import Stepped
 from multitask.training.trainer import Trainer
-from tests.conftest import ROOT
+from multitask.utils.terminal import silent
 from tests.support.run_files import events
 
 
@@ -48,13 +45,12 @@ class Diary(Callback):
 
 
 @pytest.fixture
-def make(tiny_overrides, tmp_path):
+def make(planned, tmp_path):
+    """A trainer of four steps whose first callbacks are these."""
+
     def make(*changes, callbacks=()):
-        quick = ["training.max_steps=4", "training.eval_steps=3", *changes]
-        config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *quick])
-        trainer = Trainer(
-            set_up(config, torch.device("cpu"), lambda line: None), tmp_path, lambda line: None
-        )
+        plan = planned("training.max_steps=4", "training.eval_steps=3", *changes)
+        trainer = Trainer(plan, tmp_path, silent)
         trainer.callbacks = [*callbacks, *trainer.callbacks]
         return trainer
 

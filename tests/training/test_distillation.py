@@ -2,20 +2,16 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-import yaml
 
 import run_multitask
 from multitask import load
-from multitask.config import load_config
 from multitask.training import trainer
 from multitask.training.distillation import Distillation, distilled
-from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
+from multitask.utils.terminal import silent
 from tests.conftest import save_tiny_encoder
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint
@@ -45,12 +41,10 @@ def learns(task, teachers, **options):
     return f"tasks.{task}.distill={json.dumps(settings)}"
 
 
-def test_scores_are_the_mean_of_the_teachers_on_the_rows_that_train(teachers, tiny_overrides):
-    changes = [learns("sst", teachers, weight=0.5), learns("sts", teachers[:1]), *STUDENT]
-    config = load_config(Path("configs/cs224n.yaml"), [*tiny_overrides, *changes])
-    plan = set_up(config, torch.device("cpu"), lambda line: None)
-    distillation = Distillation(plan, distilled(config))
-    distillation.ask(lambda line: None)
+def test_scores_are_the_mean_of_the_teachers_on_the_rows_that_train(teachers, planned):
+    taught = [learns("sst", teachers, weight=0.5), learns("sts", teachers[:1])]
+    plan = planned(*taught, *STUDENT)
+    Distillation(plan, distilled(plan.config)).ask(silent)
     for task, members in (("sst", teachers), ("sts", teachers[:1])):
         rows = plan.data.splits[task]["train"].rows.texts
         texts = [row[0] if len(row) == 1 else tuple(row) for row in rows]
@@ -62,18 +56,14 @@ def test_scores_are_the_mean_of_the_teachers_on_the_rows_that_train(teachers, ti
     assert "qqp" not in plan.loaders["qqp"].teachers
 
 
-def test_a_teacher_that_holds_out_other_rows_is_said(
-    teachers, tiny_overrides, course_files, tmp_path
-):
+def test_a_teacher_that_holds_out_other_rows_is_said(teachers, planned, course_files, tmp_path):
     """Equal shares of other training rows are other rows."""
     lines = (course_files / "ids-sst-train.csv").read_text().splitlines(keepends=True)
     (tmp_path / "fewer.csv").write_text("".join(lines[:-1]))
     fewer = f"tasks.sst.data.train={tmp_path / 'fewer.csv'}"
 
     def said(*changes):
-        words = [*tiny_overrides, learns("sst", teachers), *STUDENT, *changes]
-        config = load_config(Path("configs/cs224n.yaml"), words)
-        plan = set_up(config, torch.device("cpu"), lambda line: None)
+        plan = planned(learns("sst", teachers), *STUDENT, *changes)
         return [line for line in plan.warnings if "held out" in line]
 
     assert said() == []
@@ -136,45 +126,34 @@ def test_anneal_goes_from_the_teacher_to_the_labels(teachers, tiny_overrides, tm
     assert losses["anneal"][-1] != losses["all"][-1]
 
 
-def change(run, **keys):
-    file = run / "config.yaml"
-    content = yaml.safe_load(file.read_text())
-    content["training"] |= keys
-    file.write_text(yaml.safe_dump(content))
+MORE = "tasks.more={data: {train: ids-sst-dev.csv, dev: ids-sst-dev.csv, text: sentence,"
+MORE += " label: sentiment}, head: classification, max_length: 48}"
 
 
 @pytest.mark.parametrize(
-    "fault", ["holdout", "classes", "weights", "task", "unfinished", "missing"]
+    ("change", "removed", "task"),
+    [
+        ("training.holdout=0.3", [], "sst"),
+        ("tasks.sst.data.labels={0: a, 1: b, 2: c, 3: d, 4: e}", [], "sst"),
+        (MORE, [], "more"),
+        ("seed=1", ["weights", "checkpoints"], "sst"),
+        ("seed=1", ["report.json"], "sst"),
+        ("seed=1", ["."], "sst"),
+    ],
+    ids=["holdout", "classes", "task", "weights", "unfinished", "missing"],
 )
-def test_a_teacher_that_does_not_fit_is_one_line(fault, teachers, tiny_overrides, tmp_path, capsys):
-    run, changes = teachers[1], [*STUDENT]
-    match fault:
-        case "holdout":
-            changes.append("training.holdout=0.3")
-        case "classes":
-            changes.append("tasks.sst.data.labels={0: a, 1: b, 2: c, 3: d, 4: e}")
-        case "weights":
-            shutil.rmtree(run / "weights")
-            shutil.rmtree(run / "checkpoints")
-        case "task":
-            changes += [
-                "tasks.more={data: {train: ids-sst-dev.csv, dev: ids-sst-dev.csv, "
-                "text: sentence, label: sentiment}, head: classification, max_length: 48}"
-            ]
-        case "unfinished":
-            (run / "report.json").unlink()
-        case "missing":
-            shutil.rmtree(run)
-    task = "more" if fault == "task" else "sst"
-    changes.append(learns(task, teachers[1:] if fault == "task" else teachers))
-    target = tmp_path / "run"
-    said = complaint(capsys, *command(tiny_overrides, target, *changes))
-    place = 0 if fault in ("task", "holdout", "classes") else 1
-    assert (f"tasks.{task}.distill.from.{place}" in said and str(teachers[1]) in said) or place == 0
-    assert not (target / "checkpoints").exists()
-    assert f"tasks.{task}.distill.from.{place}" in complaint(
-        capsys, "check", *command(tiny_overrides, target, *changes)
-    )
+def test_a_teacher_that_does_not_fit_is_one_line(
+    change, removed, task, teachers, tiny_overrides, tmp_path, capsys
+):
+    for name in removed:
+        path = teachers[1] / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    words = command(tiny_overrides, tmp_path / "run", *STUDENT, change, learns(task, teachers))
+    place = 1 if removed else 0
+    for more in ([], ["check"]):
+        said = complaint(capsys, *more, *words)
+        assert f"tasks.{task}.distill.from.{place}" in said and str(teachers[place]) in said
+    assert not (tmp_path / "run" / "checkpoints").exists()
 
 
 @pytest.mark.parametrize(

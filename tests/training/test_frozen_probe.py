@@ -6,13 +6,11 @@ import pytest
 import torch
 
 import run_multitask
-from multitask.config import load_config
 from multitask.data.collate import collate, separate
 from multitask.inference.scoring import measure
 from multitask.store.run_directory import RunDirectory
 from multitask.training import frozen_probe
 from multitask.training.frozen_probe import TokenStates, run_baselines, splits_in_use
-from multitask.training.setup import set_up
 from multitask.utils.errors import NotFinite
 from tests.conftest import ROOT
 from tests.support.run_files import events
@@ -21,26 +19,17 @@ CPU = torch.device("cpu")
 TASKS = ("sst", "qqp", "sts")
 
 
-@pytest.fixture
-def prepared(tiny_overrides):
-    def prepared(*changes):
-        config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
-        return set_up(config, CPU, lambda line: None)
-
-    return prepared
-
-
 @pytest.mark.parametrize("task", ["sst", "qqp"])
 @pytest.mark.parametrize("pooling", ["{name: max_seq_mha, last: 2}", "hire"])
 @pytest.mark.parametrize("kept", [2**31, 0], ids=["kept", "encoded anew"])
 @pytest.mark.parametrize("implementation", ["own", "transformers"])
 def test_vectors_are_those_of_the_complete_model(
-    prepared, task, pooling, kept, implementation, monkeypatch
+    planned, task, pooling, kept, implementation, monkeypatch
 ):
     monkeypatch.setattr(frozen_probe, "STORED_BYTES", kept)
     monkeypatch.setattr(frozen_probe, "BATCH_SIZE", 7)
     changes = [f"tasks.{task}.pooling={pooling}", f"encoder.implementation={implementation}"]
-    made = prepared(*changes, "training.precision=fp32")
+    made = planned(*changes, "training.precision=fp32")
     model, splits = made.model, made.data.splits[task]
     model.train()
     states = TokenStates(model, splits, pad_id=0, device=CPU)
@@ -67,8 +56,8 @@ def test_vectors_are_those_of_the_complete_model(
             torch.testing.assert_close(every[row], vectors, rtol=1e-4, atol=1e-5)
 
 
-def test_gradients_reach_the_pooler_and_not_the_encoder(prepared):
-    made = prepared("tasks.sst.pooling=mha")
+def test_gradients_reach_the_pooler_and_not_the_encoder(planned):
+    made = planned("tasks.sst.pooling=mha")
     states = TokenStates(made.model, made.data.splits["sst"], pad_id=0, device=CPU)
     pooler = made.model.module("sst").pooler
     states(pooler, "train", torch.tensor([0, 1])).sum().backward()
@@ -90,8 +79,8 @@ def contents(baselines):
     return {task: scores.content() for task, scores in baselines.items()}
 
 
-def test_trivial_and_frozen_scores_of_every_task_are_saved(prepared, run):
-    plan, said = prepared(), []
+def test_trivial_and_frozen_scores_of_every_task_are_saved(planned, run):
+    plan, said = planned(), []
     actual = run_baselines(plan, run, said.append)
     assert json.loads(run.baselines.read_text()) == contents(actual)
     first, *between, last = said
@@ -111,14 +100,14 @@ def test_trivial_and_frozen_scores_of_every_task_are_saved(prepared, run):
 @pytest.mark.parametrize(
     "change", ["training.frozen_baseline=false", "encoder.freeze=true"], ids=["off", "frozen run"]
 )
-def test_the_frozen_encoder_is_left_out(prepared, run, change):
-    result = run_baselines(prepared(change), run, lambda line: None)
+def test_the_frozen_encoder_is_left_out(planned, run, change):
+    result = run_baselines(planned(change), run, lambda line: None)
     assert [result[task].frozen for task in TASKS] == [None] * 3
     assert all(result[task].trivial for task in TASKS)
 
 
-def test_a_resumed_run_reads_what_was_saved_unless_it_is_damaged(prepared, run):
-    plan = prepared("training.frozen_baseline=false")
+def test_a_resumed_run_reads_what_was_saved_unless_it_is_damaged(planned, run):
+    plan = planned("training.frozen_baseline=false")
     first = run_baselines(plan, run, lambda line: None)
     saved = {
         task: scores | {"frozen": {"accuracy": 0.75}} for task, scores in contents(first).items()

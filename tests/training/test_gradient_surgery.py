@@ -44,14 +44,14 @@ def made(name):
     return imported(SURGERY[name])()
 
 
-def combined(weighting, *rows):
-    result, shared = gradients(*rows)
-    result.combine(Surgery(weighting))
-    return shared.grad
+def pcgrad():
+    return Surgery(gradient_surgery.pcgrad())
 
 
 def test_tasks_that_agree_are_added_up():
-    assert combined(gradient_surgery.pcgrad(), (2.0, 1.0), (1.0, 1.0)).tolist() == [3, 2]
+    result, shared = gradients((2.0, 1.0), (1.0, 1.0))
+    result.combine(pcgrad())
+    assert shared.grad.tolist() == [3, 2]
 
 
 def test_gradvac_goes_on_from_its_saved_state():
@@ -117,6 +117,11 @@ class Keep(torch.optim.SGD):
         ]
 
 
+def joint(*tasks):
+    """One micro-batch with a batch of each task, of all without a name."""
+    return [separate({task: batch(task) for task in tasks or TASKS})]
+
+
 def stepped(model, batches, clip_norm=None, **more):
     optimizer = Keep(model.parameters(), lr=0.1)
     torch.manual_seed(9)
@@ -127,10 +132,10 @@ def stepped(model, batches, clip_norm=None, **more):
 
 def test_only_the_shared_part_is_operated_on(make):
     model = make().eval()
-    batches = [separate({task: batch(task) for task in TASKS})]
+    batches = joint()
     plain = stepped(model, batches)
-    operated = stepped(model, batches, surgery=Surgery(gradient_surgery.pcgrad()))
-    rows = {task: stepped(model, [separate({task: batch(task)})]) for task in TASKS}
+    operated = stepped(model, batches, surgery=pcgrad())
+    rows = {task: stepped(model, joint(task)) for task in TASKS}
     for name, expected in plain.items():
         if name.startswith("encoder"):
             continue
@@ -158,9 +163,9 @@ def test_only_the_shared_part_is_operated_on(make):
 
 def test_clipping_comes_after_surgery(make):
     model = make().eval()
-    batches = [separate({task: batch(task) for task in TASKS})]
-    free = stepped(model, batches, surgery=Surgery(gradient_surgery.pcgrad()))
-    clipped = stepped(model, batches, clip_norm=0.01, surgery=Surgery(gradient_surgery.pcgrad()))
+    batches = joint()
+    free = stepped(model, batches, surgery=pcgrad())
+    clipped = stepped(model, batches, clip_norm=0.01, surgery=pcgrad())
     known = [name for name, gradient in free.items() if gradient is not None]
     norm = torch.stack([free[name].norm() for name in known]).norm()
     for name in known:
@@ -171,10 +176,8 @@ def test_gradients_of_one_step_are_gathered_over_its_passes(make):
     model = make().eval()
     pairs = zip(*(parted(batch(task), 1, 3) for task in TASKS), strict=True)
     passes = [separate(dict(zip(TASKS, pair, strict=True))) for pair in pairs]
-    at_once = stepped(
-        model, [separate({t: batch(t) for t in TASKS})], surgery=Surgery(gradient_surgery.pcgrad())
-    )
-    parts = stepped(model, passes, surgery=Surgery(gradient_surgery.pcgrad()))
+    at_once = stepped(model, joint(), surgery=pcgrad())
+    parts = stepped(model, passes, surgery=pcgrad())
     for name, expected in at_once.items():
         torch.testing.assert_close(parts[name], expected, rtol=1e-6, atol=1e-10)
 
@@ -189,7 +192,7 @@ def test_a_gradient_that_is_not_finite_is_told_as_in_a_plain_step(name, wrong, m
     method = Surgery(made(name))
     told = f"task sst: loss {wrong}, task qqp: .*, gradient norm nan$"
     with pytest.raises(NotFinite, match=told):
-        stepped(model, [separate({task: batch(task) for task in TASKS})], surgery=method)
+        stepped(model, joint(), surgery=method)
     assert not method.state_dict()
     assert all(parameter.grad is None for parameter in model.parameters())
     for n, value in model.state_dict().items():
@@ -198,10 +201,8 @@ def test_a_gradient_that_is_not_finite_is_told_as_in_a_plain_step(name, wrong, m
 
 def test_with_one_running_task_surgery_is_a_plain_step(make):
     model = make()
-    plain = stepped(model, [separate({"qqp": batch("qqp")})])
-    operated = stepped(
-        model, [separate({"qqp": batch("qqp")})], surgery=Surgery(gradient_surgery.gradvac())
-    )
+    plain = stepped(model, joint("qqp"))
+    operated = stepped(model, joint("qqp"), surgery=Surgery(gradient_surgery.gradvac()))
     for name, expected in plain.items():
         assert (expected is None) == (operated[name] is None)
         assert expected is None or torch.equal(expected, operated[name])
@@ -213,7 +214,7 @@ def test_parts_without_a_gradient_keep_none():
     result.backward("x", one.sum())
     result.backward("y", (2 * one).sum())
     assert list(result.gramians()) == ["a"]
-    result.combine(Surgery(gradient_surgery.pcgrad()))
+    result.combine(pcgrad())
     assert other.grad is None and one.grad.tolist() == [3, 3]
 
 
@@ -222,7 +223,7 @@ def test_without_any_shared_gradient_there_is_nothing_to_combine():
     result = TaskGradients({"all": [shared]})
     for task in ("x", "y"):
         result.backward(task, unshared.sum())
-    result.combine(Surgery(gradient_surgery.pcgrad()))
+    result.combine(pcgrad())
     assert shared.grad is None and unshared.grad.tolist() == [2, 2, 2]
 
 

@@ -24,7 +24,7 @@ def test_perturbed_passes_leave_the_statistics_of_batch_norms_alone(task, make):
     """They move once a step, as in a plain one; in evaluation they are the model's."""
     shared = ["tasks.sts.share_pooling=qqp"] if task == "sts" else []
     statistics = []
-    for smoothing in ({}, {task: SmartConfig(**WIDE, weight=1.0)}):
+    for smoothing in (None, SmartConfig(**WIDE, weight=1.0)):
         model = make(
             "tasks.qqp.projection=mlp_batchnorm",
             "encoder.dropout=0",
@@ -32,7 +32,7 @@ def test_perturbed_passes_leave_the_statistics_of_batch_norms_alone(task, make):
             *shared,
         )
         model.train()
-        task_losses(model, separate({task: batch(task)}), smoothing)
+        outcome(model, task, smoothing)
         buffers = dict(model.module("qqp").named_buffers())
         statistics.append({name: value.clone() for name, value in buffers.items()})
     assert len(statistics[0]) == 6
@@ -40,11 +40,15 @@ def test_perturbed_passes_leave_the_statistics_of_batch_norms_alone(task, make):
         torch.testing.assert_close(statistics[1][name], plain)
 
 
-def penalty(model, task, smoothing, teacher=None, seed=5):
-    torch.manual_seed(seed)
-    return task_losses(model, separate({task: batch(task)}), {task: smoothing}, teacher)[
-        task
-    ].penalty
+def outcome(model, task, smoothing=None, teacher=None, rows=None):
+    """A task's outcome on its rows, with or without SMART; the draws are always the same."""
+    torch.manual_seed(5)
+    terms = {} if smoothing is None else {task: smoothing}
+    return task_losses(model, separate({task: rows or batch(task)}), terms, teacher)[task]
+
+
+def penalty(model, task, smoothing, teacher=None):
+    return outcome(model, task, smoothing, teacher).penalty
 
 
 @pytest.mark.slow  # a compiler's minute
@@ -106,6 +110,16 @@ def naive_smoothness(model, task, settings, seed=5, rows=None):
     return distance(x + worst).mean()
 
 
+def check_same_gradients(model, one, other):
+    """The gradients of two terms are the same, and of the same parameters."""
+    trained = list(model.parameters())
+    grads = (torch.autograd.grad(term, trained, allow_unused=True) for term in (one, other))
+    for ours, theirs in zip(*grads, strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-12)
+
+
 @pytest.mark.parametrize("perturb", ["embeddings", "pooled"])
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
 @pytest.mark.parametrize("implementation", ["own", "transformers"])
@@ -116,13 +130,7 @@ def test_the_term_and_its_gradient_are_the_papers(make, task, perturb, implement
     expected = 3.0 * naive_smoothness(model, task, settings)
     assert actual > 1e-8
     torch.testing.assert_close(actual, expected, rtol=1e-7, atol=0)
-    trained = [p for p in model.parameters() if p.requires_grad]
-    ours = torch.autograd.grad(actual, trained, allow_unused=True)
-    theirs = torch.autograd.grad(expected, trained, allow_unused=True)
-    for one, other in zip(ours, theirs, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-12)
+    check_same_gradients(model, actual, expected)
 
 
 def test_cross_encoded_pairs_too(make):
@@ -131,9 +139,8 @@ def test_cross_encoded_pairs_too(make):
     rows = batch("sst")
     rows.labels = rows.labels % 2
     rows.token_type_ids[:, 4:] = rows.attention_mask[:, 4:]  # the second text
-    torch.manual_seed(5)
     settings = SmartConfig(**WIDE, weight=3.0)
-    actual = task_losses(model, separate({"qqp": rows}), {"qqp": settings})["qqp"].penalty
+    actual = outcome(model, "qqp", settings, rows=rows).penalty
     assert actual > 1e-8
     expected = 3.0 * naive_smoothness(model, "qqp", settings, rows=rows)
     torch.testing.assert_close(actual, expected, rtol=1e-7, atol=0)
@@ -163,16 +170,13 @@ def test_bregman_term_is_the_distance_from_the_teacher_without_dropout(make, tas
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
-    torch.manual_seed(5)
-    actual = task_losses(
-        model, separate({task: batch(task)}), {task: SmartConfig(weight=0, bregman=2)}, teacher
-    )
+    actual = penalty(model, task, SmartConfig(weight=0, bregman=2), teacher)
     torch.manual_seed(5)
     computed = model(separate({task: batch(task)}))[task]
     theirs = teacher(separate({task: batch(task)}))[task]
     expected = 2 * DIVERGENCES[model.head(task).divergence](computed, theirs).mean()
-    torch.testing.assert_close(actual[task].penalty, expected)
-    actual[task].penalty.backward()
+    torch.testing.assert_close(actual, expected)
+    actual.backward()
     assert all(parameter.grad is None for parameter in teacher.parameters())
 
 
@@ -188,12 +192,7 @@ def test_the_pooling_that_trains_is_regularised_not_the_one_that_scores(make):
 def test_plain_pass_serves_as_f_and_its_loss_does_not_change(make, perturb):
     model = make(dtype=torch.float32)
     for task in ("sst", "qqp", "sts"):
-        torch.manual_seed(3)
-        plain = task_losses(model, separate({task: batch(task)}))[task]
-        torch.manual_seed(3)
-        smooth = task_losses(
-            model, separate({task: batch(task)}), {task: SmartConfig(perturb=perturb)}
-        )[task]
+        plain, smooth = (outcome(model, task, s) for s in (None, SmartConfig(perturb=perturb)))
         assert torch.equal(plain.loss, smooth.loss) and torch.equal(plain.scores, smooth.scores)
 
 
@@ -239,7 +238,7 @@ def test_dropout_modes(make):
     assert max(terms["same_mask"], terms["eval"]) < 1e-12 < 1e-4 < terms["independent"]
     assert model.training
     still = penalty(model.eval(), "sst", SmartConfig(**WIDE, dropout="same_mask"))
-    again = penalty(model.train(), "sst", SmartConfig(**WIDE, dropout="eval"), seed=5)
+    again = penalty(model.train(), "sst", SmartConfig(**WIDE, dropout="eval"))
     assert 0 < again < 100 * still and model.training
 
 
@@ -254,20 +253,14 @@ def test_without_dropout_the_term_and_its_gradient_are_those_in_evaluation(
     """
     waves = partial(torch.arange, dtype=torch.float64)
     monkeypatch.setattr(torch, "randn_like", lambda x: waves(x.numel()).sin().view_as(x))
-    model, actual = make("encoder.dropout=0.3"), []
+    model, terms = make("encoder.dropout=0.3"), []
     for training, dropout in ((False, "same_mask"), (True, "eval")):
         smoothing = SmartConfig(**WIDE, weight=3.0, perturb=perturb, dropout=dropout)
-        term = penalty(model.train(training), task, smoothing)
-        grads = torch.autograd.grad(term, list(model.parameters()), allow_unused=True)
-        actual.append((term, grads))
+        terms.append(penalty(model.train(training), task, smoothing))
         assert model.training == training
-    (expected, gradients), (term, computed) = actual
-    assert expected > 1e-8
-    torch.testing.assert_close(term, expected)
-    for one, other in zip(computed, gradients, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-12)
+    assert terms[0] > 1e-8
+    torch.testing.assert_close(*terms)
+    check_same_gradients(model, *terms)
 
 
 def test_the_ascent_leaves_no_trace(make):
@@ -330,10 +323,10 @@ def test_rows_without_a_label_are_left_out(make):
     model = make().eval()
     rows = batch("sst")
     rows.labelled, rows.labels = torch.tensor([1, 2]), rows.labels[1:3]
-    result = task_losses(model, separate({"sst": rows}), {"sst": SmartConfig()})["sst"]
+    result = outcome(model, "sst", SmartConfig(), rows=rows)
     assert len(result.scores) == 2 and result.penalty.isfinite()
     rows.labelled, rows.labels = rows.labelled[:0], rows.labels[:0]
-    result = task_losses(model, separate({"sst": rows}), {"sst": SmartConfig()})["sst"]
+    result = outcome(model, "sst", SmartConfig(), rows=rows)
     assert result.penalty == 0 and set(result.terms) == {"adversarial"}
 
 
@@ -374,12 +367,10 @@ def test_under_bf16_autocast_only_compared_passes_are_in_fp32(make, smoothing, e
         one.encoder.layers[0].feed_forward.up.register_forward_hook(
             lambda module, given, result: seen.add(result.dtype)
         )
-    torch.manual_seed(3)
-    plain = task_losses(model, separate({"sst": batch("sst")}))["sst"]
+    plain = outcome(model, "sst")
     assert seen == {torch.bfloat16}
     seen.clear()
-    torch.manual_seed(3)
-    smooth = task_losses(model, separate({"sst": batch("sst")}), {"sst": smoothing}, teacher)["sst"]
+    smooth = outcome(model, "sst", smoothing, teacher)
     assert seen == encoded_in
     assert torch.equal(plain.loss, smooth.loss) == (encoded_in == {torch.bfloat16})
 

@@ -46,6 +46,11 @@ def make(tiny_overrides, tiny_encoder):
     return make
 
 
+def decays(name):
+    """Return True for a parameter with weight decay: no bias, no LayerNorm."""
+    return not (name.endswith("bias") or "LayerNorm" in name or ".pooler." in name)
+
+
 def grouped(optimizer):
     """The group of every parameter, by id; none is in two."""
     result = {}
@@ -70,8 +75,7 @@ def test_every_trained_parameter_is_in_the_right_group_once(make, freeze):
         group = groups.pop(id(parameter))
         assert group["name"] == owner, name
         assert group["lr"] == rates[owner], name
-        plain = name.endswith("bias") or "LayerNorm" in name or ".pooler." in name
-        assert group["weight_decay"] == (0.0 if plain else 0.3), name
+        assert group["weight_decay"] == (0.3 if decays(name) else 0.0), name
     assert not groups
 
 
@@ -93,9 +97,8 @@ def test_decay_is_not_applied_to_biases_and_layer_norms(make):
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
     for name, parameter in model.named_parameters():
-        plain = name.endswith("bias") or "LayerNorm" in name or ".pooler." in name
         rate = LR if name.startswith("encoder") else QQP_LR if ".qqp." in name else HEAD_LR
-        expected = before[name] * (1 - (0.0 if plain else 0.3 * rate))
+        expected = before[name] * (1 - (0.3 * rate if decays(name) else 0.0))
         torch.testing.assert_close(parameter.detach(), expected, rtol=1e-6, atol=0, msg=name)
 
 
@@ -179,8 +182,7 @@ def test_layer_decay_lowers_the_rate_from_layer_to_layer(make):
         (rate,) = [rate for part, rate in rates.items() if part in name]
         group = groups.pop(id(parameter))
         assert group["lr"] == pytest.approx(rate), name
-        plain = name.endswith("bias") or "LayerNorm" in name or ".pooler." in name
-        assert group["weight_decay"] == (0.0 if plain else 0.3), name
+        assert group["weight_decay"] == (0.3 if decays(name) else 0.0), name
     assert not groups
     top = [g for g in build_optimizer(model, config, HEAD_LRS).param_groups if g["lr"] == LR]
     assert {group["name"] for group in top} == {"encoder"}  # the rate that the log shows

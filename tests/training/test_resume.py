@@ -8,9 +8,9 @@ import pytest
 
 import run_multitask
 from multitask.store.run_directory import RunDirectory
-from multitask.training import checkpoints, train_run, trainer
-from multitask.training.resume import is_complete, is_intact
-from multitask.utils.signals import Interrupted
+from multitask.training import train_run
+from multitask.training.resume import is_complete
+from tests.support.kill import interrupt_at
 from tests.support.run_files import results
 
 SHORT = ["training.max_steps=4", "training.eval_steps=2", "training.frozen_baseline=false"]
@@ -48,16 +48,8 @@ def finished(command, run) -> RunDirectory:
 @pytest.fixture
 def interrupted(command, run, monkeypatch) -> RunDirectory:
     """A run that was stopped after three steps."""
-    original, calls = trainer.train_step, []
-
-    def step(*arguments, **options):
-        calls.append(1)
-        if len(calls) == 4:
-            raise Interrupted
-        return original(*arguments, **options)
-
     with monkeypatch.context() as patch:
-        patch.setattr(trainer, "train_step", step)
+        interrupt_at(patch, 3)
         assert run_multitask.main(command) == 75
     assert run.saved_checkpoints() and not run.finished
     return run
@@ -89,15 +81,6 @@ def test_a_finished_run_that_is_resumed_changes_nothing(command, finished, capsy
     assert run_multitask.main([*command, "--resume"]) == 0
     said = capsys.readouterr().out
     assert f"{finished.path} is finished" in said and f"report: {finished.markdown_page}" in said
-    assert state(finished.path) == before
-
-
-def test_a_finished_run_without_its_weights_is_not_trained_again(command, finished):
-    """As `ablate` leaves its runs."""
-    for folder in (finished.checkpoints, finished.weights, finished.encoder):
-        shutil.rmtree(folder)
-    before = state(finished.path)
-    assert run_multitask.main([*command, "--resume"]) == 0
     assert state(finished.path) == before
 
 
@@ -138,16 +121,8 @@ def test_what_is_missing_is_written_again(name, command, finished):
 # --- another start ---
 
 
-def other_heads(encoder: Path, data: Path, run: RunDirectory) -> None:
-    edit(encoder / "config.json", num_attention_heads=1)
-
-
 def other_eps(encoder: Path, data: Path, run: RunDirectory) -> None:
     edit(encoder / "config.json", layer_norm_eps=0.5)
-
-
-def other_dropout(encoder: Path, data: Path, run: RunDirectory) -> None:
-    edit(encoder / "config.json", hidden_dropout_prob=0.3)
 
 
 def other_tokenizer(encoder: Path, data: Path, run: RunDirectory) -> None:
@@ -155,9 +130,13 @@ def other_tokenizer(encoder: Path, data: Path, run: RunDirectory) -> None:
     file.write_text(file.read_text().replace('"lowercase": true', '"lowercase": false'))
 
 
-def other_data(encoder: Path, data: Path, run: RunDirectory) -> None:
-    for file in data.glob("ids-sst-train.csv"):
-        file.write_text("".join(file.read_text().splitlines(keepends=True)[:-3]))
+def other_data(encoder: Path, data: Path, run: RunDirectory, split: str = "train") -> None:
+    file = data / f"ids-sst-{split}.csv"
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-3]))
+
+
+def other_dev(encoder: Path, data: Path, run: RunDirectory) -> None:
+    other_data(encoder, data, run, "dev")
 
 
 def shorter_log(encoder: Path, data: Path, run: RunDirectory) -> None:
@@ -176,7 +155,7 @@ def damaged_checkpoints(encoder: Path, data: Path, run: RunDirectory) -> None:
         (checkpoint / "state.json").write_text("{")
 
 
-OTHERS = [other_heads, other_eps, other_dropout, other_tokenizer, other_data, linked_figures]
+OTHERS = [other_eps, other_tokenizer, other_data, other_dev, linked_figures]
 
 
 @pytest.mark.parametrize("change", [*OTHERS, shorter_log, damaged_checkpoints])
@@ -210,13 +189,20 @@ def test_the_values_that_differ_are_named(command, interrupted, encoder, capsys)
     assert "other values of num_attention_heads, layer_norm_eps" in line and str(encoder) in line
 
 
+def test_the_keys_that_differ_are_named(command, interrupted, capsys):
+    line = complaint_of_resume(capsys, [*command, "training.lr=0.5", "tasks.sst.pooling=max"])
+    assert "training.lr (2e-05 -> 0.5)" in line and "tasks.sst.pooling.name (cls -> max)" in line
+
+
 def test_the_data_are_compared_before_the_first_checkpoint(
     command, interrupted, data, encoder, capsys
 ):
-    """The baselines are of the data that the run was started with."""
+    """The baselines are of the data that the run was started with. They may be moved."""
     shutil.rmtree(interrupted.checkpoints)
+    moved = [*command, f"data_dir={shutil.copytree(data, data.with_name('moved'))}"]
     other_data(encoder, data, interrupted)
     assert "the data of sst are not those" in complaint_of_resume(capsys, command)
+    assert run_multitask.main([*moved, "--resume"]) == 0
 
 
 def test_notes_and_the_order_of_keys_are_no_difference(command, interrupted, encoder):
@@ -274,40 +260,7 @@ def test_a_run_that_finished_while_this_one_was_loading_is_left_alone(
         assert code == 2 and "holds a run already" in said.err
 
 
-# --- what is deleted while the run trains ---
-
-
-@pytest.mark.parametrize("name", ["encoder", "best", "marker", "config"])
-def test_what_loading_needs_is_there_at_the_end(name, command, run, monkeypatch):
-    original = trainer.Trainer.run
-
-    def deleting(*arguments, **options):
-        result = original(*arguments, **options)
-        path = getattr(run, name)
-        (shutil.rmtree if path.is_dir() else Path.unlink)(path)
-        return result
-
-    monkeypatch.setattr(trainer.Trainer, "run", deleting)
-    assert run_multitask.main(command) == 0
-    assert is_intact(run.encoder)
-    assert run_multitask.main(["evaluate", str(run.path)]) == 0
-    assert run_multitask.main([*command, "--resume"]) == 0
-
-
-def test_a_deleted_marker_is_said_and_written_again_at_the_next_checkpoint(
-    command, run, monkeypatch, capsys
-):
-    original, kept = checkpoints.save_checkpoint, []
-
-    def deleting(run, *arguments):
-        kept.append(run.marker.read_text())
-        original(run, *arguments)
-        run.marker.unlink()
-
-    monkeypatch.setattr(checkpoints, "save_checkpoint", deleting)
-    assert run_multitask.main(command) == 0
-    assert len(kept) > 1 and {*kept} == {run.marker.read_text()}
-    assert str(run.marker) in capsys.readouterr().out
+# --- damage ---
 
 
 def test_an_encoder_that_is_damaged_is_written_again(command, interrupted):

@@ -1,5 +1,6 @@
 """Set-up in four calls: what each reads, what each refuses, what the plan holds."""
 
+import contextlib
 import math
 import shutil
 
@@ -11,6 +12,7 @@ from multitask.config import load_config
 from multitask.training.loss import weighted
 from multitask.training.setup import build_model, check, check_launcher, load_data, plan, set_up
 from multitask.utils.errors import UserError
+from multitask.utils.terminal import silent
 from tests.conftest import ROOT
 
 CPU = torch.device("cpu")
@@ -19,10 +21,6 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def configure(tiny_overrides):
     return lambda *changes: load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
-
-
-def quiet(line):
-    """Say nothing."""
 
 
 def test_check_reads_neither_data_nor_encoder(configure):
@@ -57,7 +55,7 @@ def test_load_data_needs_the_tokenizer_only(configure, tiny_encoder, tmp_path):
 
 def test_build_model_draws_the_heads_by_the_seed_and_loads_the_encoder(configure):
     data = load_data(configure())
-    models = [build_model(configure(f"seed={seed}"), data, CPU, quiet) for seed in (1, 1, 2)]
+    models = [build_model(configure(f"seed={seed}"), data, CPU, silent) for seed in (1, 1, 2)]
     one, again, other = (model.state_dict() for model in models)
     assert all(torch.equal(one[name], again[name]) for name in one)
     same = {name for name in one if torch.equal(one[name], other[name])}
@@ -68,7 +66,7 @@ def test_build_model_draws_the_heads_by_the_seed_and_loads_the_encoder(configure
 def test_the_plan_holds_stages_metrics_and_weights(configure):
     config = configure("training.holdout=0.2", "tasks.qqp.loss_weight=0.5", "tasks.sst.metric=mcc")
     data = load_data(config)
-    made = plan(config, build_model(config, data, CPU, quiet), data, CPU)
+    made = plan(config, build_model(config, data, CPU, silent), data, CPU)
     assert made.metrics == {"sst": "mcc", "qqp": "accuracy", "sts": "pearson"}
     assert made.loss_weights == {"sst": 1, "qqp": 0.5, "sts": 1}
     assert made.selection_split == "holdout" and made.init_from is None
@@ -93,33 +91,26 @@ def test_the_config_stays_as_it_was_loaded(configure):
 # --- accelerate ---
 
 
-def of_file(*changes):
-    return load_config(ROOT / "configs" / "cs224n.yaml", list(changes))
-
-
 @pytest.mark.parametrize(
-    ("variable", "value", "remedy"),
+    ("name", "value", "taken"),
     [
-        ("ACCELERATE_MIXED_PRECISION", "fp16", "training.precision=fp16"),
-        ("ACCELERATE_MIXED_PRECISION", "fp8", "--mixed_precision no"),
-        ("ACCELERATE_USE_FSDP", "true", "--use_fsdp"),
-        ("ACCELERATE_USE_DEEPSPEED", "True", "--use_deepspeed"),
-        ("ACCELERATE_DYNAMO_BACKEND", "INDUCTOR", "--dynamo_backend"),
+        ("MIXED_PRECISION", "fp16", False),
+        ("MIXED_PRECISION", "fp8", False),
+        ("MIXED_PRECISION", "no", True),
+        ("MIXED_PRECISION", "bf16", True),  # as in the config
+        ("USE_FSDP", "true", False),
+        ("USE_FSDP", "false", True),
+        ("USE_DEEPSPEED", "True", False),
+        ("DYNAMO_BACKEND", "INDUCTOR", False),
+        ("DYNAMO_BACKEND", "NO", True),
     ],
 )
-def test_other_settings_of_accelerate_are_refused(variable, value, remedy, monkeypatch):
-    monkeypatch.setenv(variable, value)
-    with pytest.raises(UserError, match=remedy):
-        check_launcher(of_file("training.precision=bf16"))
-
-
-def test_settings_of_accelerate_that_agree_are_taken(monkeypatch):
-    for variable in ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"):
-        monkeypatch.setenv(variable, "false")
-    monkeypatch.setenv("ACCELERATE_DYNAMO_BACKEND", "NO")
-    for asked, precision in (("no", "bf16"), ("bf16", "bf16"), ("fp16", "fp16")):
-        monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", asked)
-        check_launcher(of_file(f"training.precision={precision}"))
+def test_settings_of_accelerate_that_the_config_contradicts(name, value, taken, monkeypatch):
+    monkeypatch.setenv(f"ACCELERATE_{name}", value)
+    config = load_config(ROOT / "configs" / "cs224n.yaml", ["training.precision=bf16"])
+    refused = pytest.raises(UserError, match=f"--{name.lower()} no")
+    with contextlib.nullcontext() if taken else refused:
+        check_launcher(config)
 
 
 # --- the weights of the losses ---
@@ -138,10 +129,8 @@ def test_learned_weights_are_kendalls(make):
     assert weighted(make(), "qqp", value, 1.0) is value
 
 
-def test_unit_normalisation_divides_by_the_trivial_loss(tiny_overrides):
-    changes = ["training.loss_normalization=unit", "tasks.qqp.loss_weight=0.5"]
-    config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
-    weights = set_up(config, torch.device("cpu"), lambda line: None).loss_weights
+def test_unit_normalisation_divides_by_the_trivial_loss(planned):
+    weights = planned("training.loss_normalization=unit", "tasks.qqp.loss_weight=0.5").loss_weights
     assert weights["sst"] == pytest.approx(1 / math.log(5), rel=1e-6)  # five classes alike
     assert weights["qqp"] == pytest.approx(0.5 / math.log(2), rel=1e-6)
     labels = torch.tensor([round(5 * (i % 6) / 5, 1) for i in range(40)], dtype=torch.float64)

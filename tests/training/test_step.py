@@ -51,52 +51,47 @@ def test_learned_weights_of_two_tasks_in_a_joint_step(make):
 WITHOUT_DROPOUT = ["encoder.dropout=0", *(f"tasks.{task}.dropout=0" for task in ("sst", "qqp"))]
 
 
-def half(make, scaler, steps=1, **more):
-    """Train the course's tasks; return the model, its weights before, and the outcomes."""
-    model = make(*WITHOUT_DROPOUT, dtype=torch.float32, autocast=torch.float16).train()
+def trained(make, scaler=None, steps=1, **more):
+    """Train the course's tasks, in fp16 with a scaler; return the outcomes.
+
+    A step that is skipped leaves the weights.
+    """
+    half = torch.float16 if scaler else None
+    model = make(*WITHOUT_DROPOUT, dtype=torch.float32, autocast=half).train()
     before = [parameter.detach().clone() for parameter in model.parameters()]
     config = load_config(ROOT / "configs" / "cs224n.yaml")
     optimizer = build_optimizer(model, config.training, dict.fromkeys(TASKS, 1e-3))
     batches = separate({task: batch(task) for task in TASKS})
-    objective = Objective(WEIGHTS, scaler=scaler)
-    done = [
-        train_step(model, [batches], optimizer, objective, clip_norm=1.0, **more)
-        for _ in range(steps)
-    ]
-    return model, before, done
+    objective, outcomes = Objective(WEIGHTS, scaler=scaler), []
+    for _ in range(steps):
+        done = train_step(model, [batches], optimizer, objective, clip_norm=1.0, **more)
+        if done.overflow is not None:
+            assert all(map(torch.equal, model.parameters(), before))
+        outcomes.append(done)
+    return outcomes
 
 
 def test_fp16_follows_fp32(make):
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
-    _, _, halves = half(make, scaler, 4)
-    model = make(*WITHOUT_DROPOUT, dtype=torch.float32).train()
-    config = load_config(ROOT / "configs" / "cs224n.yaml")
-    optimizer = build_optimizer(model, config.training, dict.fromkeys(TASKS, 1e-3))
-    for done in halves:
-        batches = separate({task: batch(task) for task in TASKS})
-        full = train_step(model, [batches], optimizer, Objective(WEIGHTS), clip_norm=1.0)
-        assert done.losses == pytest.approx(full.losses, rel=0.02)
-        assert done.norm == pytest.approx(full.norm, rel=0.05) and done.overflow is None
+    halves = trained(make, torch.amp.GradScaler("cpu", init_scale=2.0**10), 4)
+    for half, full in zip(halves, trained(make, steps=4), strict=True):
+        assert half.losses == pytest.approx(full.losses, rel=0.02)
+        assert half.norm == pytest.approx(full.norm, rel=0.05) and half.overflow is None
 
 
 @pytest.mark.parametrize("surgery", [False, True])
 def test_an_overflow_skips_exactly_one_step(make, surgery):
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60, backoff_factor=2.0**-50)
     more = {"surgery": Surgery(pcgrad())} if surgery else {}
-    model, before, (first,) = half(make, scaler, **more)
+    first, second = trained(make, scaler, 2, **more)
     assert first.overflow == 2.0**10 and math.isnan(first.norm)
-    assert all(map(torch.equal, model.parameters(), before))
     assert first.losses.keys() == set(TASKS)  # known: they did not overflow
-    _, _, (_, second) = half(
-        make, torch.amp.GradScaler("cpu", init_scale=2.0**60, backoff_factor=2.0**-50), 2, **more
-    )
     assert second.overflow is None and math.isfinite(second.norm)
 
 
 def test_fp16_that_overflows_at_a_scale_below_1_has_diverged(make):
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60, backoff_factor=2.0**-61)
     with pytest.raises(NotFinite, match="gradient norm nan"):
-        half(make, scaler)
+        trained(make, scaler)
 
 
 @pytest.mark.parametrize("fp16", [False, True])

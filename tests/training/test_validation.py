@@ -11,19 +11,8 @@ from multitask.inference.scoring import measure
 from multitask.inference.sts_scores import pair_space
 from multitask.training.setup import set_up
 from multitask.training.validation import Monitor
-from tests.conftest import ROOT
+from multitask.utils.terminal import silent
 from tests.support.contrastive_run import write_config, write_triplets
-
-CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def planned(tiny_overrides):
-    def planned(*changes):
-        config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
-        return set_up(config, CPU, lambda line: None)
-
-    return planned
 
 
 class Log(list):
@@ -72,9 +61,8 @@ def contrastive(tiny_encoder, course_files, tmp_path):
     files = shutil.copytree(course_files, tmp_path / "files")
     write_triplets(files)
     file = write_config(tmp_path / "c.yaml", tiny_encoder, files)
-    return set_up(
-        load_config(file, ["tasks.views.pooling=layer_attention"]), CPU, lambda line: None
-    )
+    config = load_config(file, ["tasks.views.pooling=layer_attention"])
+    return set_up(config, torch.device("cpu"), silent)
 
 
 def test_a_task_that_is_followed_is_encoded_once(contrastive, monkeypatch):

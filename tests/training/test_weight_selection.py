@@ -56,24 +56,23 @@ def test_each_task_has_its_own_patience_and_stops_once():
     assert feed(chosen, flat, flat) == {"a": 2, "b": 4}
 
 
-def test_best_is_per_task_and_jointly():
-    chosen = selection(None)
-    feed(chosen, [0.1, 0.9, 0.2, 0.3], [0.1, 0.0, 0.2, 0.8])
-    assert chosen.best_steps() == {"a": 2, "b": 4, JOINT: 4}
-    assert chosen.best["a"].value == 0.9
-    assert chosen.best[JOINT].value == pytest.approx(0.55)
-
-
-def test_the_first_of_equal_bests_counts():
-    chosen = selection(None)
-    feed(chosen, [0.3, 0.5, 0.5], [0.5, 0.3, 0.3])
-    assert chosen.best_steps() == {"a": 2, "b": 1, JOINT: 1}
-
-
-def test_best_keeps_gains_below_min_delta():
+@pytest.mark.parametrize(
+    ("one", "other", "steps", "joint"),
+    [
+        ([0.1, 0.9, 0.2, 0.3], [0.1, 0.0, 0.2, 0.8], (2, 4, 4), 0.55),
+        ([0.3, 0.5, 0.5], [0.5, 0.3, 0.3], (2, 1, 1), 0.4),  # the first of equal ones
+        ([0.5, 0.6, 0.7], [0.5, 0.4, 0.3], (3, 1, 1), 0.5),  # gains below min_delta count
+        # a mean over more tasks is preferred to one over fewer
+        ([NAN, 0.1, NAN, 0.3, NAN], [0.8, 0.1, 0.9, 0.2, 0.9], (4, 3, 4), 0.25),
+        ([0.1, 0.6, 0.3], [NAN, NAN, NAN], (2, 3, 2), 0.6),  # one never has a score
+    ],
+)
+def test_best_is_per_task_and_jointly(one, other, steps, joint):
     chosen = selection(None, min_delta=0.5)
-    feed(chosen, [0.5, 0.6, 0.7], [0.5, 0.4, 0.3])
-    assert chosen.best_steps()["a"] == 3
+    feed(chosen, one, other)
+    assert chosen.best_steps() == dict(zip(("a", "b", JOINT), steps, strict=True))
+    assert chosen.best[JOINT].value == pytest.approx(joint)
+    assert chosen.best["a"].value == one[steps[0] - 1]
 
 
 def test_a_stopped_task_may_still_set_a_best():
@@ -82,20 +81,6 @@ def test_a_stopped_task_may_still_set_a_best():
     assert feed(chosen, [0.5, 0.4, 0.9], [0.1, 0.2, 0.3]) == {"a": 2}
     assert chosen.best_steps()["a"] == 3
     assert chosen.early_stopping.stopped == {"a": 2}
-
-
-def test_a_mean_over_more_tasks_is_preferred_to_one_over_fewer():
-    chosen = selection(None)
-    feed(chosen, [NAN, 0.1, NAN, 0.3, NAN], [0.8, 0.1, 0.9, 0.2, 0.9])
-    assert chosen.best_steps() == {"a": 4, "b": 3, JOINT: 4}
-    assert chosen.best[JOINT].value == pytest.approx(0.25)
-
-
-def test_a_task_that_never_has_a_score_does_not_switch_the_selection_off():
-    chosen = selection(None)
-    feed(chosen, [0.1, 0.6, 0.3], [NAN, NAN, NAN])
-    assert chosen.best_steps() == {"a": 2, "b": 3, JOINT: 2}
-    assert chosen.best[JOINT].value == 0.6
 
 
 def test_while_all_is_nan_the_latest_step_serves():

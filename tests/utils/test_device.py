@@ -13,12 +13,8 @@ from multitask.utils.device import (
 from multitask.utils.errors import UserError
 
 CPU = torch.device("cpu")
-SAPPHIRE_RAPIDS = {
-    "cpu_name": "Intel Xeon",
-    "avx512_bf16": True,
-    "avx512_fp16": True,
-    "amx_bf16": True,
-}
+XEON = {"cpu_name": "Intel Xeon", "avx512_bf16": True}
+SAPPHIRE_RAPIDS = XEON | {"avx512_fp16": True, "amx_bf16": True}
 
 
 @pytest.mark.parametrize(
@@ -26,7 +22,7 @@ SAPPHIRE_RAPIDS = {
     [
         (SAPPHIRE_RAPIDS, True),
         (SAPPHIRE_RAPIDS | {"amx_bf16": False}, False),  # as some virtual machines show it
-        ({"cpu_name": "Intel Xeon", "avx512_bf16": True, "avx512_fp16": False}, True),
+        (XEON | {"avx512_fp16": False}, True),
         ({"cpu_name": "AMD EPYC 9B14", "avx512_bf16": True}, True),
         ({"cpu_name": "AMD", "avx512_bf16": True, "avx512_fp16": True}, True),
         ({"cpu_name": "AMD EPYC 7B13", "avx512_bf16": False}, False),

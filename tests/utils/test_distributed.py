@@ -1,8 +1,6 @@
 """Real processes under torchrun and accelerate: the same numbers as one process, no row twice."""
 
 import json
-import os
-import signal
 import sys
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from multitask.training.step import train_step
 from multitask.utils import distributed
 from multitask.utils.device import pick_device
 from tests.conftest import save_tiny_encoder
+from tests.support.kill import interrupt_at
 from tests.support.processes import TORCHRUN, launch
 from tests.support.run_files import events, report_of
 
@@ -87,15 +86,22 @@ def alone(command, tmp_path_factory):
     return directory
 
 
+CLOSE = (("loss", 1e-6, 0.0), ("grad_norm", 1e-4, 0.0))
+
+
+def check_steps(directory, reference, count, bounds=CLOSE):
+    """Two logs have so many steps, whose numbers (up to the 20th) are within these bounds."""
+    steps, expected = (events(run, "step") for run in (directory, reference))
+    assert len(steps) == len(expected) == count
+    for key, relative, absolute in bounds:
+        values, right = ([step[key] for step in log[:20]] for log in (steps, expected))
+        np.testing.assert_allclose(values, right, rtol=relative, atol=absolute)
+    return steps, expected
+
+
 def assert_same_training(directory, reference):
-    steps, expected = (events(d, "step") for d in (directory, reference))
-    assert len(steps) == len(expected) == 27
-    for one, other in zip(steps, expected, strict=True):
+    for one, other in zip(*check_steps(directory, reference, 27), strict=True):
         assert one == {**other, "loss": one["loss"], "grad_norm": one["grad_norm"]}
-    losses, right = ([e["loss"] for e in actual[:20]] for actual in (steps, expected))
-    np.testing.assert_allclose(losses, right, rtol=1e-6)
-    norms, right = ([e["grad_norm"] for e in actual[:20]] for actual in (steps, expected))
-    np.testing.assert_allclose(norms, right, rtol=1e-4)
 
 
 def assert_same_report(directory, reference):
@@ -160,11 +166,7 @@ def test_surgery_and_learned_weights_on_two_processes_equal_one(command, tmp_pat
     assert run_multitask.main([*joint, f"output_dir={alone}"]) == 0
     result = launch(TORCHRUN, "run_multitask.py", *joint, f"output_dir={both}")
     assert result.returncode == 0, result.stderr
-    actual, expected = (events(d, "step") for d in (both, alone))
-    assert len(actual) == len(expected) == 16
-    for key, tolerance in (("loss", 1e-6), ("grad_norm", 1e-4)):
-        values, right = ([e[key] for e in steps] for steps in (actual, expected))
-        np.testing.assert_allclose(values, right, rtol=tolerance)
+    check_steps(both, alone, 16)
 
 
 @pytest.mark.slow
@@ -184,14 +186,9 @@ def test_smart_on_two_processes_equals_one(command, tmp_path, monkeypatch):
     assert run_multitask.main([*settings, f"output_dir={alone}"]) == 0
     result = launch(TORCHRUN, script, *settings, f"output_dir={both}")
     assert result.returncode == 0, result.stderr
-    actual, expected = (events(d, "step") for d in (both, alone))
-    assert len(actual) == len(expected) == 9
-    assert min(step["penalty"] for step in expected) > 1e-6
     # 1e-8: a small penalty is the square of a small difference of fp32 scores
-    bounds = (("loss", 1e-6, 0), ("penalty", 1e-4, 1e-8), ("grad_norm", 1e-4, 0))
-    for key, relative, absolute in bounds:
-        values, right = ([e[key] for e in steps] for steps in (actual, expected))
-        np.testing.assert_allclose(values, right, rtol=relative, atol=absolute)
+    _, expected = check_steps(both, alone, 9, (*CLOSE, ("penalty", 1e-4, 1e-8)))
+    assert min(step["penalty"] for step in expected) > 1e-6
     teachers = [
         load_checkpoint(run, run.saved_checkpoints()[-1])["teacher"]
         for run in map(RunDirectory, (both, alone))
@@ -221,17 +218,7 @@ def test_a_killed_rank_leaves_a_checkpoint_that_one_process_resumes(
 
 @pytest.mark.slow
 def test_a_checkpoint_of_one_process_resumes_on_two(command, alone, tmp_path, monkeypatch):
-    from multitask.training import trainer
-
-    original, calls = trainer.train_step, []
-
-    def interrupted(*args, **more):
-        calls.append(1)
-        if len(calls) == 14:
-            os.kill(os.getpid(), signal.SIGINT)
-        return original(*args, **more)
-
-    monkeypatch.setattr(trainer, "train_step", interrupted)
+    interrupt_at(monkeypatch, 14)
     run_dir = tmp_path / "run"
     assert run_multitask.main([*command, f"output_dir={run_dir}"]) == 75  # try again
     result = launch(TORCHRUN, "run_multitask.py", *command, f"output_dir={run_dir}", "--resume")

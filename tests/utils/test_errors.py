@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from multitask.utils.errors import (
-    NotFinite,
-    PeerLost,
     UserError,
     check_regular,
     check_text,
@@ -20,14 +18,9 @@ from multitask.utils.errors import (
 from tests.support.panics import REASON, panic
 
 
-def test_an_error_has_its_message_and_the_key_that_it_is_about():
-    error = UserError("too large", ("head", "size"))
-    assert str(error) == "too large" and error.key == ("head", "size")
-    assert UserError("bad").key == ()
-    assert isinstance(NotFinite("nan"), UserError) and isinstance(PeerLost("gone"), UserError)
-
-
-@pytest.mark.parametrize("error", [UserError("known"), FileNotFoundError(2, "not there")])
+@pytest.mark.parametrize(
+    "error", [UserError("known"), FileNotFoundError(2, "not there"), KeyboardInterrupt()]
+)
 def test_what_says_what_is_wrong_passes_the_door(error):
     with pytest.raises(type(error)) as caught, reading("x.csv"):
         raise error
@@ -53,11 +46,6 @@ def test_a_panic_of_a_rust_library_is_a_mistake_of_the_file():
     said = rf"^x\.json: cannot be read: .*{REASON}"
     with pytest.raises(UserError, match=said), reading("x.json"):
         panic()
-
-
-def test_ctrl_c_is_no_mistake_of_a_file():
-    with pytest.raises(KeyboardInterrupt), reading("x.csv"):
-        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(("text", "said"), [(" \n", "empty"), ("caf\udce9", "not UTF-8")])
@@ -99,11 +87,8 @@ def test_what_is_no_file(tmp_path):
             check_regular(path)
 
 
-def test_a_long_message_loses_its_middle():
+def test_a_message_is_one_line_that_loses_its_middle_if_it_is_long():
+    assert one_line("a\n b\x1b[2J\x9bc é") == r"a b\x1b[2J\x9bc é"
     assert one_line("a" * 2000) == "a" * 2000
     assert one_line("a" * 9000 + "what to do").endswith("aaawhat to do")
     assert len(one_line("a" * 9000)) < 2010
-
-
-def test_a_message_is_one_line_without_control_characters():
-    assert one_line("a\n b\x1b[2J\x9bc é") == r"a b\x1b[2J\x9bc é"

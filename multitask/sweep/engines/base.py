@@ -120,16 +120,9 @@ class Engine(Protocol):
 
 
 def load_engine(name: str, settings: Settings) -> Engine:
-    """Return an engine. Raises UserError if it is not installed or cannot run the jobs.
-
-    Says what an earlier start has left in SLURM's queue, if this one is of another engine.
-    """
+    """Return an engine. Raises UserError if it is not installed or cannot run the jobs."""
     from multitask.config.registry import imported  # here: `--help` reads the names alone
 
-    if name != "slurm":
-        from multitask.sweep.engines.slurm import say_left
-
-        say_left(settings.directory)
     engine: Engine = imported(ENGINES[name])(settings)
     return engine
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import ClassVar
 
@@ -37,7 +36,7 @@ class Local:
             )
         self._variables = threads(settings.cpus, settings.slots)
         chosen = os.environ.get(DEVICES)
-        self._devices = gpus() if chosen is None else visible_devices(chosen)
+        self._devices = gpus() if chosen is None else [d.strip() for d in chosen.split(",")]
         self._device_of: dict[str, str] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -84,12 +83,6 @@ def gpus() -> list[str]:
     except (OSError, subprocess.SubprocessError):
         return []
     return done.stdout.split()
-
-
-def visible_devices(value: str) -> list[str]:
-    """Return the devices of ``CUDA_VISIBLE_DEVICES``; CUDA ignores what follows a negative one."""
-    devices = [device.strip() for device in value.split(",")]
-    return list(takewhile(lambda device: device and not device.startswith("-"), devices))
 
 
 def starter() -> "Callable[[Sequence[str], str, Mapping[str, str], str], subprocess.Popen[bytes]]":

@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 
 from multitask.sweep.engines.base import Job, Settings, cores
 from multitask.sweep.engines.local import starter
-from multitask.utils.errors import UserError, reason_of, warn
+from multitask.utils.errors import UserError, reason_of
 from multitask.utils.optional import optional
 
 POLL = 0.2  # seconds between two looks at a command
-NODES = 5.0  # seconds between two looks for a node while there is none
 CONNECT = 60.0  # seconds in which each node must answer
 OBJECTS = 100 * 2**20  # bytes of the object store, which holds exit codes only
 # Ray would kill a command with SIGKILL when its worker ends
@@ -28,8 +27,7 @@ class Ray:
     """Tasks of Ray, each of which starts a command and waits for it.
 
     Without ``address``, Ray starts on this machine and ends with the sweep. When the sweep or a
-    worker is killed, the commands get SIGTERM from Linux. If no node is left, commands that have
-    not started wait for one: they have not been tried.
+    worker is killed, the commands get SIGTERM from Linux.
     """
 
     queues: ClassVar[bool] = False
@@ -40,11 +38,6 @@ class Ray:
         self._ray = optional("ray", "--engine ray needs Ray", "engines")
         self._errors = optional("ray.exceptions", "--engine ray needs Ray", "engines")
         self._tasks: dict[str, Any] = {}
-        self._jobs: dict[str, tuple[Job, int]] = {}  # with the size of the log before the start
-        self._waiting: list[Job] = []  # for a node
-        self._cancelled: list[str] = []  # while they waited
-        self._next = 0.0  # when a node is looked for, in seconds of a monotonic clock
-        self._settings = settings
         self._connect(settings.address)
         try:
             self._task, self._threads = self._prepare(settings)
@@ -60,33 +53,21 @@ class Ray:
             variables = {THREADS: self._threads, **job.environment}
             arguments = (job.command, str(job.log.absolute()), variables, str(Path.cwd()))
             self._tasks[job.name] = self._task.remote(*arguments)
-            self._jobs[job.name] = job, _size(job.log)
 
     def ended(self) -> dict[str, int]:
-        self._find_node()
         tasks = list(self._tasks.values())
         done = self._ray.wait(tasks, num_returns=len(tasks), timeout=0)[0] if tasks else []
         codes = {name: self._code(task) for name, task in self._tasks.items() if task in done}
-        for name, code in list(codes.items()):
+        for name in codes:
             del self._tasks[name]
-            job, size = self._jobs.pop(name)
-            if code == -signal.SIGKILL and _size(job.log) == size and not self._nodes():
-                warn("--engine ray: no node is alive: the runs wait for one")
-                self._waiting.append(job)
-                del codes[name]
-        codes |= dict.fromkeys(self._cancelled, -signal.SIGTERM)
-        self._cancelled = []
         return codes
 
     def running(self) -> list[str]:
-        return [*self._tasks, *(job.name for job in self._waiting), *self._cancelled]
+        return list(self._tasks)
 
     def cancel(self, names: Sequence[str]) -> None:
         for name in names:
-            if name in self._tasks:
-                self._ray.cancel(self._tasks[name])
-        self._cancelled += [job.name for job in self._waiting if job.name in names]
-        self._waiting = [job for job in self._waiting if job.name not in names]
+            self._ray.cancel(self._tasks[name])
 
     def close(self) -> None:
         self._ray.shutdown()
@@ -104,36 +85,6 @@ class Ray:
         except self._errors.RayError:
             return -signal.SIGKILL
         return code
-
-    def _find_node(self) -> None:
-        """Submit the jobs that wait for a node, if there is one.
-
-        Ray on this machine is started again. A connection to a cluster is lost with the node by
-        which it was made, so it is made again, too, once no task is left.
-        """
-        if not self._waiting or time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + NODES
-        if not self._nodes():
-            if self._tasks:
-                return
-            self._ray.shutdown()
-            try:
-                self._connect(self._settings.address)
-            except UserError:
-                if self._settings.address is None:
-                    raise
-                return
-        if self._nodes():
-            jobs, self._waiting = self._waiting, []
-            self.submit(jobs)
-
-    def _nodes(self) -> list[Mapping[str, Any]]:
-        """Return the nodes that are alive."""
-        try:
-            return [node for node in self._ray.nodes() if node["Alive"]]
-        except Exception:  # of many kinds: the connection is lost
-            return []
 
     def _connect(self, address: str | None) -> None:
         """Join the cluster, or start Ray here: its default would join any cluster that it finds."""
@@ -159,7 +110,8 @@ class Ray:
         """
         share = 1 if settings.address else max(1, cores() // settings.slots)
         cpus = settings.cpus or share
-        has = [(n["Resources"].get("CPU", 0), n["Resources"].get("GPU", 0)) for n in self._nodes()]
+        alive = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        has = [(resources.get("CPU", 0), resources.get("GPU", 0)) for resources in alive]
         largest, most = map(max, zip(*(has or [(0, 0)]), strict=True))
         gpus = min(1, most) if settings.gpus is None else settings.gpus
         if not any(cpu >= cpus and gpu >= gpus for cpu, gpu in has):
@@ -173,11 +125,6 @@ class Ray:
         options = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": 0, "max_calls": 1}
         chosen = None if settings.cpus else os.environ.get(THREADS)
         return self._ray.remote(**options)(waiter(POLL)), chosen or str(cpus)
-
-
-def _size(log: Path) -> int:
-    """Return the size of a log, which a command's start makes longer; 0 if there is none."""
-    return log.stat().st_size if log.exists() else 0
 
 
 def waiter(poll: float) -> Callable[..., int]:

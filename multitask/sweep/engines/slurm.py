@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -19,7 +18,6 @@ from multitask.store.files import OWNER_LOCK
 from multitask.store.lock import owned
 from multitask.sweep.engines.base import Job, Settings
 from multitask.sweep.engines.slurm_array import (
-    LEAD,
     UNSEEN,
     Task,
     ask,
@@ -27,8 +25,8 @@ from multitask.sweep.engines.slurm_array import (
     submit_array,
     tasks_of,
 )
-from multitask.sweep.progress_bars import say
-from multitask.utils.errors import TryAgain, UserError, one_line
+from multitask.utils.errors import TryAgain, UserError
+from multitask.utils.terminal import say
 
 POLL = 5.0  # seconds between two questions to SLURM
 LATE = 60.0  # seconds until NFS shows a file that another machine has written
@@ -42,7 +40,7 @@ TAKEN = {
     "wait": "leave it out: the sweep waits, unless you give --detach",
     **dict.fromkeys(("open-mode", "output", "test-only", "wrap"), "leave it out"),
 }
-SIGNAL = re.compile(r"(?:R:)?(?:SIG)?(?:TERM|INT|15|2)(?:@(\d+))?", re.IGNORECASE)
+SIGNAL = re.compile(r"TERM@\d+")
 # what a run ends with when SLURM asks for it: its state is saved, or it had none yet
 STOPPED = (TryAgain.exit_code, -signal.SIGTERM)
 # the exit code in SLURM's records if a node could not open a task's log
@@ -68,7 +66,6 @@ class Slurm:
             raise UserError("--gpus-per-run: SLURM deals out GPUs: use --slurm gres=gpu:1")
         self._directory = settings.directory.absolute() / "slurm"
         check_options(settings.slurm)
-        check_path(self._directory)
         self._setup = read_setup(settings.slurm_setup)
         in_queue()  # raises UserError
         self._settings = settings
@@ -202,47 +199,13 @@ def check_options(options: Mapping[str, str]) -> None:
     for name in options:
         if name in TAKEN:
             raise UserError(f"--slurm {name}: the sweep sets this option: {TAKEN[name]}")
-    given = options.get("signal", f"TERM@{LEAD}")
-    match = SIGNAL.fullmatch(given)
-    if match is None:
+    given = options.get("signal")
+    if given and not SIGNAL.fullmatch(given):
         raise UserError(f"--slurm signal={given}: a run saves its state on TERM: give TERM@SECONDS")
-    lead = int(match[1] or 60)  # the default of sbatch
-    limit = options.get("time") or os.environ.get("SBATCH_TIMELIMIT", "")
-    seconds = seconds_of(limit)
-    if seconds is not None and 0 < seconds <= lead:
-        raise UserError(
-            f"--slurm time={limit}: SLURM asks a run to save its state {lead} s before its time is "
-            "over: give a longer time, or a shorter lead with signal=TERM@SECONDS"
-        )
-
-
-def seconds_of(limit: str) -> int | None:
-    """Return a time limit of SLURM, such as ``2-12``, ``90``, ``1:30:00``; None for another text.
-
-    Without days the parts are minutes, minutes and seconds, or hours, minutes and seconds.
-    """
-    days, dash, rest = limit.rpartition("-")
-    parts = rest.split(":")
-    if not all(map(str.isdecimal, (*parts, days or "0"))) or len(parts) > 3:
-        return None
-    numbers = [int(part) for part in parts]
-    if not dash and len(numbers) < 3:
-        numbers = [0, *numbers]
-    hours, minutes, seconds = (*numbers, 0, 0)[:3]
-    return ((24 * int(days or 0) + hours) * 60 + minutes) * 60 + seconds
-
-
-def check_path(directory: Path) -> None:
-    """Raise UserError for a path that SLURM cannot have in the name of a log."""
-    if re.search(r"[\\\x00-\x1f\x7f]", str(directory)):
-        raise UserError(
-            f"--engine slurm: SLURM reads a backslash or a line break in {str(directory.parent)!r} "
-            "as something else: give another --output DIR"
-        )
 
 
 def read_setup(file: str | os.PathLike[str] | None) -> str:
-    """Return the lines of a setup file. Raises UserError if bash cannot read them."""
+    """Return the lines of a setup file. Raises UserError if SLURM would not see its options."""
     if file is None:
         return ""
     try:
@@ -252,10 +215,6 @@ def read_setup(file: str | os.PathLike[str] | None) -> str:
     lines = content.decode("utf-8", "surrogateescape")
     if re.search(r"^#SBATCH\b", lines, re.MULTILINE):
         raise UserError(f"--slurm-setup {file}: give the options of #SBATCH with --slurm")
-    checked = subprocess.run(["bash", "-n"], input=content, capture_output=True)
-    if checked.returncode:
-        said = one_line(checked.stderr.decode(errors="replace"))
-        raise UserError(f"--slurm-setup {file}: bash cannot read it: {said}")
     return lines
 
 
@@ -279,20 +238,6 @@ def left_in_queue(directory: Path) -> dict[str, Task]:
     ]
     queued = in_queue() if saved else {}
     return {name: task for name, task in saved if task.id in queued}
-
-
-def say_left(output: Path) -> None:
-    """Say which runs of a sweep are in the queue, if it goes on with another engine."""
-    try:
-        left = left_in_queue(output.absolute() / "slurm")
-    except (UserError, OSError):  # SLURM is not here
-        return
-    if left:
-        arrays = sorted({task.id.partition("_")[0] for task in left.values()}, key=int)
-        say(
-            f"{len(left)} runs of an earlier start are in SLURM's queue, and are trained there if "
-            f"they are not finished by then: `scancel {' '.join(arrays)}` takes them out"
-        )
 
 
 def in_queue() -> dict[str, str]:

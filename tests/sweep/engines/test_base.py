@@ -16,7 +16,17 @@ import pytest
 from multitask.config.registry import imported
 from multitask.sweep.engines.base import ENGINES
 from tests.support import engine_kills, trained_grid
-from tests.support.fake_sweep import ALL, alive, background, log_of, processes_of, starts, until
+from tests.support.fake_sweep import (
+    ALL,
+    alive,
+    background,
+    ended,
+    log_of,
+    processes_of,
+    starts,
+    swept,
+    until,
+)
 
 SUBMIT = """
 import sys, time
@@ -62,14 +72,12 @@ def test_a_trained_grid_has_the_same_numbers_in_all_engines(engine, trained):
     assert numbers(trained, engine) == numbers(trained, "local")
 
 
-def holding(grid: Path, engine: str, monkeypatch) -> tuple[subprocess.Popen[str], Path]:
-    """A sweep whose first two runs have begun and do not end while the file is there."""
-    hold = grid.with_name("hold")
-    hold.touch()
-    monkeypatch.setenv("FAKE_HOLD", str(hold))
+@pytest.fixture
+def holding(grid, engine, hold) -> subprocess.Popen[str]:
+    """A sweep whose first two runs have begun and do not end while the file ``hold`` is there."""
     process = background(grid, "--engine", engine, "--jobs", 2)
     until(lambda: all(Path(f"runs/g/cells/{c}/seed-1/metrics.jsonl").exists() for c in "ab"))
-    return process, hold
+    return process
 
 
 def test_exit_codes_output_and_variables(engine, grid):
@@ -83,9 +91,7 @@ def test_exit_codes_output_and_variables(engine, grid):
 
 
 def test_every_run_is_trained_once_then_compared(engine, grid):
-    process = background(grid, "--engine", engine, "--jobs", 2)
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, said
+    said = swept(grid, "--engine", engine, "--jobs", 2)
     assert [len(starts(*run)) for run in ALL] == [1, 1, 1, 1]
     result = re.findall(r"^cell \d/4 (\w) seed (\d): mean \S+ \(\d+ s\)$", said, re.MULTILINE)
     assert sorted((cell, int(seed)) for cell, seed in result) == sorted(ALL)
@@ -95,9 +101,7 @@ def test_every_run_is_trained_once_then_compared(engine, grid):
 
 def test_a_failed_run_is_named_and_the_rest_goes_on(engine, grid, monkeypatch):
     monkeypatch.setenv("FAKE_FAIL", "b")
-    process = background(grid, "--engine", engine, "--jobs", 2)
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 2, said
+    said = swept(grid, "--engine", engine, "--jobs", 2, code=2)
     assert "b seed 1: failed: the data are bad; log: runs/g/cells/b/logs/seed-1.log" in said
     assert "a seed 2: mean 0.200" in said and "2 of 4 runs failed: b seed" in said
 
@@ -106,33 +110,25 @@ def test_a_killed_run_is_submitted_again(engine, grid, monkeypatch):
     kill = grid.with_name("kill")
     kill.touch()
     monkeypatch.setenv("FAKE_KILL", str(kill))
-    process = background(grid, "--engine", engine, "--jobs", 1)
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, said
+    said = swept(grid, "--engine", engine, "--jobs", 1)
     assert "a seed 1: killed by signal 9 (Killed); start 2 of 4 follows" in said
     assert [len(starts(*run)) for run in ALL] == [2, 1, 1, 1]
 
 
-def test_after_ctrl_c_every_run_has_saved(engine, grid, monkeypatch):
-    process, hold = holding(grid, engine, monkeypatch)
-    process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 2, said
-    assert "error: interrupted: 0 of 4 runs are finished in runs/g; go on with the same" in said
+def test_after_ctrl_c_every_run_has_saved(engine, grid, hold, holding):
+    holding.send_signal(signal.SIGINT)
+    assert "error: interrupted: 0 of 4 runs are finished in runs/g" in ended(holding, 2)
     for cell in "ab":
         assert log_of(cell, 1).endswith("saved\n")
         assert not any(map(alive, processes_of(cell, 1)))
     hold.unlink()
-    process = background(grid, "--engine", engine, "--jobs", 2)
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, said
+    swept(grid, "--engine", engine, "--jobs", 2)
     assert [len(starts(*run)) for run in ALL] == [2, 2, 1, 1]
 
 
-def test_after_kill_9_runs_save_or_go_on_in_the_engines_queue(engine, grid, monkeypatch):
-    process, hold = holding(grid, engine, monkeypatch)
-    process.kill()
-    process.communicate()
+def test_after_kill_9_runs_save_or_go_on_in_the_engines_queue(engine, grid, hold, holding):
+    holding.kill()
+    holding.communicate()
     queues = imported(ENGINES[engine]).queues
     if not queues:
         until(lambda: all(log_of(cell, 1).endswith("saved\n") for cell in "ab"))
@@ -140,8 +136,7 @@ def test_after_kill_9_runs_save_or_go_on_in_the_engines_queue(engine, grid, monk
     process = background(grid, "--engine", engine, "--jobs", 2)
     until(lambda: all(len(starts(cell, 1)) == (1 if queues else 2) for cell in "ab"))
     hold.unlink()
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, said
+    ended(process)
     assert [len(starts(*run)) for run in ALL] == ([1] * 4 if queues else [2, 2, 1, 1])
 
 

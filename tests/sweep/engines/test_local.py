@@ -6,56 +6,45 @@ from pathlib import Path
 import pytest
 
 from multitask.sweep.engines.base import Job, Settings
-from multitask.sweep.engines.local import Local, gpus, visible_devices
+from multitask.sweep.engines.local import Local, gpus
 from multitask.utils.errors import UserError
 
 
-@pytest.mark.parametrize(
-    ("value", "devices"),
-    [
-        ("", []),
-        ("-1", []),
-        ("0", ["0"]),
-        ("3, 1", ["3", "1"]),
-        ("0,-1,2", ["0"]),
-        ("GPU-8932f937,MIG-a/1/0", ["GPU-8932f937", "MIG-a/1/0"]),
-    ],
-)
-def test_visible_devices(value, devices):
-    assert visible_devices(value) == devices
+@pytest.fixture(autouse=True)
+def desk(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
-def run(engine: Local, *names: str) -> None:
+def start(engine: Local, *names: str) -> None:
+    """Start commands that end when the file ``hold`` is gone."""
+    Path("hold").touch()
     script = 'echo "device $CUDA_VISIBLE_DEVICES"; while [ -e hold ]; do sleep 0.02; done'
     jobs = [Job(name, ("sh", "-c", script), Path(f"{name}.log"), Path(name)) for name in names]
     engine.submit(jobs)
 
 
-def wait(engine: Local) -> None:
+def devices(engine: Local, *names: str) -> list[str]:
+    """The devices of commands that run at the same time."""
+    start(engine, *names)
+    Path("hold").unlink()
     while engine.running():
         engine.ended()
         time.sleep(0.01)
+    lines = [Path(f"{name}.log").read_text().splitlines()[-1] for name in names]
+    return [line.removeprefix("device ") for line in lines]
 
 
-def devices_of(*names: str) -> list[str]:
-    return [Path(f"{name}.log").read_text().split()[-1] for name in names]
-
-
-def test_each_command_gets_the_device_that_the_fewest_have(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
+@pytest.mark.parametrize(
+    ("value", "dealt"), [("4, 6", ["4", "6", "4"]), ("", [""] * 3), ("-1", ["-1"] * 3)]
+)
+def test_each_command_gets_the_device_that_the_fewest_have(value, dealt, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
     engine = Local(Settings(tmp_path, jobs=4))
-    Path("hold").touch()
-    run(engine, "a", "b", "c")
-    Path("hold").unlink()
-    wait(engine)
-    run(engine, "d")  # all devices are free again
-    wait(engine)
-    assert devices_of("a", "b", "c", "d") == ["4", "6", "4", "4"]
+    assert devices(engine, "a", "b", "c") == dealt
+    assert devices(engine, "d") == dealt[:1]  # all are free again
 
 
 def test_without_the_variable_all_gpus_are_dealt_out(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     tool = tmp_path / "nvidia-smi"
@@ -63,21 +52,14 @@ def test_without_the_variable_all_gpus_are_dealt_out(tmp_path, monkeypatch):
                     "echo GPU-1; echo GPU-2\n")  # fmt: skip
     tool.chmod(0o755)
     assert gpus() == ["GPU-1", "GPU-2"]
-    engine = Local(Settings(tmp_path, jobs=2))
-    Path("hold").touch()
-    run(engine, "a", "b")
-    Path("hold").unlink()
-    wait(engine)
-    assert devices_of("a", "b") == ["GPU-1", "GPU-2"]
+    assert devices(Local(Settings(tmp_path, jobs=2)), "a", "b") == ["GPU-1", "GPU-2"]
     tool.write_text("#!/bin/sh\nexit 9\n")  # no driver
     assert gpus() == []
 
 
-def test_close_kills_what_still_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("hold").touch()
+def test_close_kills_what_still_runs(tmp_path):
     engine = Local(Settings(tmp_path))
-    run(engine, "a")
+    start(engine, "a")
     engine.close()
     assert engine.ended() == {"a": -9}
 

@@ -17,6 +17,7 @@ from multitask.utils import distributed
 from multitask.utils.optional import install_command
 from tests.conftest import ROOT
 from tests.support.fake_tracker import NAME, TARGET, FakeTracker
+from tests.support.messages import complaint
 from tests.support.run_files import events, full_report, report_of, results
 from tests.support.tracked_runs import SETTINGS, check_same, command, expected, run_id
 
@@ -85,17 +86,8 @@ def check_usable_without_tracker(run_dir, target, monkeypatch) -> None:
     monkeypatch.setitem(TRACKERS, NAME, "not_here:Tracker")
     assert load(run_dir).predict("sst", ["a good film"])
     assert run_multitask.main(["evaluate", str(run_dir)]) == 0
-    export = [
-        "export",
-        str(run_dir),
-        str(target),
-        "--format",
-        "transformers",
-        "--encoder-only",
-        "--task",
-        "sst",
-    ]
-    assert run_multitask.main(export) == 0
+    export = ["--format", "transformers", "--encoder-only", "--task", "sst"]
+    assert run_multitask.main(["export", str(run_dir), str(target), *export]) == 0
 
 
 def test_trackers_may_change_between_start_and_resume(fake, tiny_overrides, tmp_path, monkeypatch):
@@ -163,13 +155,23 @@ def test_an_unknown_tracker_is_named_with_the_nearest_one(refused):
     assert "training.trackers" in line and "'mlfow'" in line and "mlflow" in line
 
 
-def test_a_missing_package_is_one_line_at_the_key(refused, monkeypatch):
+@pytest.mark.parametrize(
+    ("setting", "package", "extra"),
+    [
+        ("trackers=[mlflow]", "alembic", "trackers"),
+        ("tensorboard=true", "tensorboard", "tensorboard"),
+    ],
+)
+def test_a_missing_package_is_one_line_at_the_key(
+    setting, package, extra, refused, tiny_overrides, monkeypatch, capsys
+):
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "alembic" else find(name)
+        importlib.util, "find_spec", lambda name: None if name == package else find(name)
     )
-    line = refused("training.trackers=[mlflow]")
-    assert "training.trackers" in line and install_command("trackers") in line
+    words = ["check", "configs/cs224n.yaml", *tiny_overrides, f"training.{setting}"]
+    for line in (refused(f"training.{setting}"), complaint(capsys, *words)):
+        assert f"training.{setting.partition('=')[0]}" in line and install_command(extra) in line
 
 
 def test_lines_of_a_step_become_one_row_and_damaged_ones_are_left_out():

@@ -1,6 +1,5 @@
 """TensorBoard's own reader finds in the event files what metrics.jsonl says, each step once."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,6 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import run_multitask
-from multitask.utils.optional import install_command
 from tests.conftest import ROOT
 from tests.support.tracked_runs import Curves, check_same, command, expected, kill_and_resume
 
@@ -76,18 +74,3 @@ def test_a_run_without_the_switch_neither_writes_nor_imports_it(tiny_overrides, 
     arguments = ["configs/cs224n.yaml", *tiny_overrides, "training.max_steps=2"]
     subprocess.run([sys.executable, "-c", script, *arguments], cwd=ROOT, check=True)
     assert not (tmp_path / "run" / "tensorboard").exists()
-
-
-@pytest.mark.parametrize("command", [["check"], []])
-def test_without_the_package_one_line_says_how_to_install_it(
-    command, tiny_overrides, tmp_path, monkeypatch, capsys
-):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "tensorboard" else find(name)
-    )
-    arguments = ["configs/cs224n.yaml", *tiny_overrides, "training.tensorboard=true"]
-    assert run_multitask.main([*command, *arguments]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "training.tensorboard" in line and install_command("tensorboard") in line
-    assert not (tmp_path / "run").exists()
