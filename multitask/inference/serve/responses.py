@@ -113,18 +113,8 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
     vectors = run_vectors(
         run, str(run_dir), task=origin.task, pooling=origin.pooling, max_length=origin.max_length
     ).cut(origin.dim)
-    check_origin(index_dir, index.facts, vectors, instead="serve the run it was made with")
+    check_origin(index_dir, index.facts, vectors)
     return Served(run, tasks, index, vectors, inputs)
-
-
-def warm(served: Served) -> None:
-    """Answer once, so that the first request need not load what only answers need."""
-    texts = ["warm", "up"]
-    for task in served.tasks:
-        with suppress(UserError):
-            answer(served, task, texts)
-    with suppress(UserError):
-        attention(served, attention_tasks(served)[0], texts)
 
 
 def examples(served: Served) -> list[tuple[str, ...]]:
@@ -290,7 +280,7 @@ def neighbours(served: Served, text: str) -> list[tuple[float, int, str]]:
         query = vectors.encode([text])
     finally:
         model.autocast = usual
-    scores, places = index.search(query, min(NEIGHBOURS, len(index.texts)))
+    scores, places = index.search(query, NEIGHBOURS)
     return [
         (float(score), index.lines[place], shortened(index.texts[place], MAX_SHOWN))
         for score, place in zip(scores[0], places[0], strict=True)
