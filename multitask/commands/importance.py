@@ -63,8 +63,11 @@ def run(arguments: argparse.Namespace) -> None:
     pictures = {"": maps.draw_tasks(importances, labels, group_of)}
     split = [importance.median is not None for importance in importances]
     if any(split):
-        columns = (importances, labels, group_of)
-        pictures["_lengths"] = maps.draw_lengths(*([*compress(all_, split)] for all_ in columns))
+        pictures["_lengths"] = maps.draw_lengths(
+            [*compress(importances, split)],
+            [*compress(labels, split)],
+            [*compress(group_of, split)],
+        )
     for label, importance in zip(labels, importances, strict=True):
         if importance.texts:
             name = "-" + re.sub(r"[^\w.+-]+", "-", label)

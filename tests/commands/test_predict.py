@@ -51,7 +51,7 @@ def test_texts_of_the_user_need_no_ids(course_run, tmp_path, capsys):
 def test_only_missing_and_damaged_files_are_made(course_run, tmp_path, capsys):
     run = shutil.copytree(course_run, tmp_path / "run")
     before = {file: file.read_bytes() for file in (run / "predictions").rglob("*.*")}
-    assert len(before) == 12
+    assert len(before) == 15
     assert main("predict", run) == 0
     printed = capsys.readouterr().out
     assert "written" not in printed and printed.count("intact: ") >= 6

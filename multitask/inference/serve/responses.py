@@ -45,7 +45,6 @@ class Served:
         tasks: the tasks that the page shows.
         index: a search index, if any.
         vectors: encodes queries for that index.
-        examples: inputs for the form; see ``examples``.
         busy: locked while a request is answered.
     """
 
@@ -53,7 +52,6 @@ class Served:
     tasks: list[str]
     index: TextIndex | None = None
     vectors: Vectors | None = None
-    examples: Sequence[tuple[str, ...]] = ()
     busy: Lock = field(default_factory=Lock)
 
     @property
@@ -91,7 +89,6 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
     Raises UserError if one is missing or damaged or has a link that leaves it, they do not match,
     or no task can be shown.
     """
-    index = None if index_dir is None else open_index(index_dir)
     files = RunDirectory(run_dir)
     read = (files.config, files.best, files.encoder, files.weights, files.predictions)
     for path in (each for top in read for each in (top, *top.glob("**/*"))):
@@ -106,15 +103,15 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
         raise UserError(f"{run_dir}: no task of the run says anything about a text")
     for task in tasks:
         run.encoder(task)  # fail now, not in the page, if weights are missing
-    inputs = examples(Served(run, tasks))
-    if index is None or index_dir is None:
-        return Served(run, tasks, examples=inputs)
+    if index_dir is None:
+        return Served(run, tasks)
+    index = open_index(index_dir)
     origin = index.facts.origin
     vectors = run_vectors(
         run, str(run_dir), task=origin.task, pooling=origin.pooling, max_length=origin.max_length
     ).cut(origin.dim)
     check_origin(index_dir, index.facts, vectors)
-    return Served(run, tasks, index, vectors, inputs)
+    return Served(run, tasks, index, vectors)
 
 
 def examples(served: Served) -> list[tuple[str, ...]]:
