@@ -18,7 +18,7 @@ from multitask import load
 from multitask.config.registry import KINDS
 from multitask.inference.export.export_parts import Parts
 from multitask.inference.export.onnx import PlainTasks, feeds
-from multitask.inference.export.write_export import DevRows, write_export
+from multitask.inference.export.write_export import write_export
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.serve import responses
 from multitask.inference.serve.responses import open_run
@@ -150,11 +150,9 @@ def parts_of(loaded: TrainedRun, task: str) -> Parts:
 def refusal(loaded: TrainedRun, task: str, directory: Path, **how) -> str | None:
     """Export a task, which compares the export with the run; why the format refuses it, or None."""
     records = loaded.files.load_predictions(task, "dev")
-    labelled = all(record["label"] is not None for record in records)
-    rows = DevRows([tuple(r["texts"]) for r in records], records if labelled else None)
     target = directory / loaded.directory.name / how["form"] / task
     try:
-        write_export([parts_of(loaded, task)], loaded.directory, target, rows=[rows], **how)
+        write_export([parts_of(loaded, task)], loaded.directory, target, records=[records], **how)
     except UserError as error:
         return str(error)
     return None

@@ -40,7 +40,7 @@ def export(
         raise UserError(f"--task {task}: only --format onnx takes several tasks, each once")
 
     from multitask.inference.export.export_parts import Parts
-    from multitask.inference.export.write_export import check_target, dev_rows, write_export
+    from multitask.inference.export.write_export import check_target, dev_records, write_export
     from multitask.inference.load_run import TrainedRun
 
     check_target(directory)
@@ -57,7 +57,7 @@ def export(
         run,
         directory,
         form=form,
-        rows=[dev_rows(run, parts) for parts in tasks],
+        records=[dev_records(run, parts) for parts in tasks],
         encoder_only=encoder_only,
         with_int8=int8,
     )

@@ -117,9 +117,7 @@ def row_files(rows: Rows, tree: Tree) -> list[RowFile]:
 
     Raises UserError for a task or a split that there is not, and for values that are no table.
     """
-    tasks = tree.value.get("tasks")
-    tasks = tasks if isinstance(tasks, dict) else {}
-    files = []
+    tasks, files = tree.value.get("tasks") or {}, []
     if not isinstance(rows, Mapping):
         form = "{task: table} or {task: {split: table}}"
         raise UserError(f"rows: expected {form}, not {type(rows).__name__}")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from multitask.inference.embeddings import Vectors
     from multitask.reporting.table_formats import Table
 
-FIGURES = ("layers", "domains")
-
 
 def sts(
     run: str,
@@ -95,15 +93,13 @@ def _layers(
     """Score every layer, write the scores and draw them next to those of other encoders."""
     from multitask.inference.analysis.sts_by_layer import score_layers
     from multitask.reporting.figures.curves import draw_domains, draw_layers
-    from multitask.reporting.figures.style import save_figure
+    from multitask.reporting.figures.style import save_figures
 
     weights, curves = vectors.weights(), without_nan(score_layers(suites, vectors.layers))
     write_text(place / "layers.json", json.dumps({"of": weights, "suites": curves}))
     encoders = {weights: curves, **others}
-    figures = (draw_layers(encoders), draw_domains(encoders))
-    for name, figure in zip(FIGURES, figures, strict=True):
-        for ending in ("png", "svg"):
-            save_figure(figure, place / f"{name}.{ending}")
+    figures = {"layers": draw_layers(encoders), "domains": draw_domains(encoders)}
+    save_figures({place / f"{n}.{end}": f for n, f in figures.items() for end in ("png", "svg")})
     return f"written: {place / 'layers.json'}, layers.png, domains.png (and .svg)"
 
 

@@ -56,16 +56,9 @@ def ablate(
     if loaded.probe:
         from multitask.sweep.probe_grid import probe_all
 
-        refused = {
-            "--jobs": settings.slots > 1,
-            "--engine": engine != "local",
-            "--cpus-per-run": settings.cpus is not None,
-            "--gpus-per-run": settings.gpus is not None,
-            "--keep-weights": keep_weights,
-        }
-        for option in (option for option, given in refused.items() if given):
-            message = "a probe grid is one process and keeps no weights: leave it out"
-            raise UserError(f"{option}: {message}")
+        if keep_weights or engine != "local" or settings != Settings(settings.directory):
+            message = "a probe grid is one process and keeps no weights: leave out --keep-weights"
+            raise UserError(f"{file}: {message}, --engine and the options of engines")
         train = partial(probe_all, loaded, settings.directory)
     sweep(loaded, settings.directory, train)
     return finished_cells(loaded, plan_runs(loaded, settings.directory))

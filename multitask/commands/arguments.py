@@ -9,12 +9,15 @@ from multitask.utils.errors import UserError
 from multitask.utils.names import PACKAGED_ENCODER
 from multitask.utils.paths import expand_home
 
-# the name of an option of sbatch; variables, as in `export=ALL,HOME=/tmp`, are not named so
-OPTION = re.compile("[a-z][a-z0-9-]*")
 # options of sbatch that need no value
-FLAGS = frozenset(
+FLAGS = (
     "contiguous exclusive get-user-env hold ignore-pbs no-kill no-requeue overcommit oversubscribe "
     "propagate quiet reboot requeue resv-ports spread-job stepmgr use-min-nodes verbose".split()
+)
+# a comma outside of quotes, and then KEY= or one of these; variables, as in
+# `export=ALL,HOME=/tmp`, are not named so
+NEXT_OPTION = re.compile(
+    rf',(?=[a-z][a-z0-9-]*=|(?:{"|".join(FLAGS)})(?:,|$))(?=(?:[^"]*"[^"]*")*[^"]*$)'
 )
 CHANGES = "values of the run to change, such as data_dir=DIR"
 
@@ -137,15 +140,9 @@ class SbatchOptions(argparse.Action):
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         options: dict[str, str] = dict(getattr(namespace, self.dest) or {})
-        key = ""
-        for part in re.split(r',(?=(?:[^"]*"[^"]*")*[^"]*$)', values):
-            plain = part.replace('"', "")
-            name, equals, value = plain.partition("=")
-            if OPTION.fullmatch(name) and (value if equals else name in FLAGS):
-                key = name
-                options[key] = value
-            elif plain and not (equals and OPTION.fullmatch(name)) and options.get(key):
-                options[key] += f",{plain}"  # such as `mail-type=END,FAIL`
-            else:
+        for part in NEXT_OPTION.split(values):
+            name, equals, value = part.replace('"', "").partition("=")
+            if not (value if equals else name in FLAGS):
                 raise UserError(f"--slurm: expected KEY=VALUE,KEY=VALUE, not {part!r}")
+            options[name] = value
         setattr(namespace, self.dest, options)

@@ -25,44 +25,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import json
 
-    from multitask.config.between_tasks import chosen_task
-    from multitask.store.prepare_run import check_encoder
     from multitask.store.run_directory import load_run_config, open_run
     from multitask.utils.errors import UserError, check_text
 
-    name, texts, task = Path(arguments.run), arguments.text, arguments.task
+    texts, task = arguments.text, arguments.task
     if len(texts) > 2:
         raise UserError(f"--text: one text, or two for a pair, not {len(texts)}")
     for text in texts:
         check_text(text, "--text: the text")
-    run = open_run(name)
-    if run.holds_run:
-        # one text needs no GPU, and its weights are wanted in fp32
-        fixed = ["device=cpu", "training.precision=fp32"]
-        config = load_run_config(name, [*fixed, *arguments.overrides])
-        task = chosen_task(name, config, task or next(iter(config.tasks)))
-    else:
-        check_encoder(arguments.run, task, arguments.overrides)
+    run = open_run(arguments.run)
+    if run.holds_run and task is None:
+        task = next(iter(load_run_config(run.path, arguments.overrides).tasks))
 
     from multitask.inference.analysis.attention_weights import cls_attention
-    from multitask.inference.load_run import TrainedRun
-    from multitask.models.pretrained import load_encoder_and_tokenizer
+    from multitask.inference.embeddings import open_vectors
     from multitask.reporting.figures.maps import draw_heads, draw_mean
     from multitask.reporting.figures.style import write_pictures
 
-    if run.holds_run:
-        trained = TrainedRun(name, config)
-        (encoder, adapter), tokenizer = trained.encoder(task), trained.tokenizer
-    else:
-        (encoder, tokenizer), adapter = load_encoder_and_tokenizer(arguments.run), None
-    attention = cls_attention(encoder.eval(), tokenizer, texts, adapter)
-    source = arguments.run if task is None else f"{arguments.run}, task {task}"
-    pictures = {"": draw_mean(attention, source)}
+    vectors = open_vectors(arguments.run, task=task, pooling="mean", overrides=arguments.overrides)
+    model = vectors.scorer.model.cpu()
+    adapter = model.adapter(vectors.part)
+    attention = cls_attention(model.encoder, vectors.scorer.tokenizer, texts, adapter)
+    pictures = {"": draw_mean(attention, vectors.weights())}
     if arguments.heads:
-        pictures["-heads"] = draw_heads(attention, source)
+        pictures["-heads"] = draw_heads(attention, vectors.weights())
     place = Path("attention")
-    if run.holds_run:
-        trained.check_unchanged()
+    if vectors.run is not None:
+        vectors.run.check_unchanged()
         place = run.pictures("attention")
     head = {"source": arguments.run, "task": task, "texts": texts}
     numbers = json.dumps(head | attention.to_json(arguments.heads))

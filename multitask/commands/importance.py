@@ -9,6 +9,7 @@ tasks. --groups orders the tasks and names groups.
 import argparse
 import re
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,11 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
         check_text(text, "--text: the text")
     groups = maps.load_groups(arguments.groups) if arguments.groups else None
     runs, overrides = shared.runs_and_overrides(arguments)
-    rows = [
-        (directory, importance)
-        for directory in runs
-        for importance in _of_run(directory, overrides, arguments)
-    ]
+    rows = [(run, made) for run in runs for made in _of_run(run, overrides, arguments)]
     group_of: list[str] = []  # of each row
     if groups:
         order, group_of = maps.in_groups([importance.task for _, importance in rows], groups)
@@ -64,11 +61,13 @@ def run(arguments: argparse.Namespace) -> None:
             break
     importances = [importance for _, importance in rows]
     pictures = {"": maps.draw_tasks(importances, labels, group_of)}
-    split = [n for n, importance in enumerate(importances) if importance.median]
-    if split:
-        named = [labels[n] for n in split]
-        in_group = [group_of[n] for n in split] if groups else []
-        pictures["_lengths"] = maps.draw_lengths([importances[n] for n in split], named, in_group)
+    split = [importance.median is not None for importance in importances]
+    if any(split):
+        pictures["_lengths"] = maps.draw_lengths(
+            [*compress(importances, split)],
+            [*compress(labels, split)],
+            [*compress(group_of, split)],
+        )
     for label, importance in zip(labels, importances, strict=True):
         if importance.texts:
             name = "-" + re.sub(r"[^\w.+-]+", "-", label)
@@ -119,23 +118,21 @@ def _computed(
 
     trained = TrainedRun(directory, config)
     for task in tasks:
-        predicted: list[str] = []
         if not weighs_states(trained.model.module(task).scoring_pooler):
             continue
         if arguments.text:
             items = trained.inputs(task, arguments.text)
             rows, tokens = [[sequence] for sequence in items], trained.tokens(task, items)
+            which, examples, predicted = "texts", len(rows), []
         elif "dev" in config.tasks[task].data.scored:
-            split = trained.load_split(task, "dev")
-            form = input_of(config.tasks[task])
+            split, form = trained.load_split(task, "dev"), input_of(config.tasks[task])
             rows, tokens = [form.sequences(row) for row in split.rows.texts], split.tokens
-            predicted = _predicted(
-                trained, task, split.rows.take(range(len(rows))[: arguments.examples])
-            )
+            which, examples = "dev", arguments.examples
+            predicted = _predicted(trained, task, split.rows.take(range(len(rows))[:examples]))
         else:
             continue
-        which, examples = ("texts", len(rows)) if arguments.text else ("dev", arguments.examples)
-        scorer = trained.scorer_for(task)
+        trained.model_for(task)
+        scorer = trained.scorer
         yield importance(
             scorer, task, tokens, rows, split=which, examples=examples, predicted=predicted
         )

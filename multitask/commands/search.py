@@ -21,12 +21,10 @@ def run(arguments: argparse.Namespace) -> None:
     for query in arguments.queries:
         check_text(query, "the query")
     index = open_index(arguments.index)
-    index.check_top(arguments.top)
     origin = index.facts.origin
     source = arguments.run or origin.source
     if Path(source).is_absolute() and not Path(source).exists():
-        message = f"what it was made with is no longer at {source}: name it by --run"
-        raise UserError(f"{arguments.index}: {message}")
+        raise UserError(f"{arguments.index}: made with {source}, which is gone: give --run")
 
     from multitask.inference.embeddings import open_vectors
 
@@ -41,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
         for score, place in zip(row, nearest, strict=True):
             if place >= 0:
                 print(f"{score:6.3f}  line {index.lines[place]}: {index.texts[place]}")
-        if (count := int((nearest >= 0).sum())) < arguments.top:
+        if (count := int((nearest >= 0).sum())) < len(nearest):
             lists = f"{index.facts.probes} of {index.facts.lists} lists were searched"
             advice = "make the index again with more --probes, or without --ivf"
-            warn(f"{query!r:.60}: {count} of {arguments.top} texts: {lists}; {advice}")
+            warn(f"{query!r:.60}: {count} of {len(nearest)} texts: {lists}; {advice}")

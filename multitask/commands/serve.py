@@ -23,10 +23,9 @@ def run(arguments: argparse.Namespace) -> None:
     load_run_config(arguments.run)  # report a missing run before torch is loaded
     with listen(arguments.port) as listening:
         from multitask.inference.serve.app import make_app
-        from multitask.inference.serve.responses import open_run, warm
+        from multitask.inference.serve.responses import open_run
 
         served = open_run(arguments.run, arguments.index)
-        warm(served)
         address, port = listening.getsockname()
         print(f"http://{address}:{port}/ shows {arguments.run}; Ctrl-C ends it", flush=True)
         serve(make_app(served), listening, served.busy)

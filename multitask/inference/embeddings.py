@@ -11,7 +11,7 @@ import numpy as np
 from torch import nn
 
 from multitask.config import Choice
-from multitask.config.registry import KINDS, build, resolve
+from multitask.config.registry import build, resolve
 from multitask.data.overlap import pair_finder
 from multitask.data.splits import load_splits, tokenized
 from multitask.data.tokenize import Split, default_cache
@@ -227,18 +227,16 @@ def _shown(choice: Choice) -> str:
 
 def _fixed(encoder: Any, pooling: str, adapter: Any) -> MultiTaskModel:
     """Put a pooling without parameters on an encoder."""
-    names = [name for name in KINDS["pooling"] if name != "tokens"]
     if pooling == "tokens":
-        raise UserError(f"--pooling: tokens gives no vector of a text: one of {', '.join(names)}")
+        raise UserError("--pooling: tokens gives no vector of a text: take another one")
     context = {"dim": encoder.dim, "num_layers": encoder.num_layers}
     try:
         pooler = build("pooling", pooling, {}, context)
     except UserError as error:
         raise UserError(f"--pooling: {error}") from error
-    if any(True for _ in pooler.parameters()):
-        raise UserError(
-            f"--pooling: {pooling} has weights: name the task that trained them (--task)"
-        )
+    if [*pooler.parameters()]:
+        message = "has weights: name the task that trained them (--task)"
+        raise UserError(f"--pooling: {pooling} {message}")
     head = resolve("head", "cosine_regression")(pooler.output_dim, 0.0, 1.0)
     module = TaskModule(pooler, nn.Identity(), head, 0.0)
     adapters = {} if adapter is None else {ALONE: adapter}

@@ -69,9 +69,11 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
     runs: list[Run] = []
     for run in run_dirs:
         config, report = load_saved_config(run, overrides), RunDirectory(run).load_report()
-        scored, owners = report.tasks, config.selecting_tasks()
         # a task without dev rows has the entry of the owner of its head
-        every = {task: scored.get(task) or scored.get(owners[task]) for task in owners}
+        every = {
+            task: report.tasks.get(task) or report.tasks.get(owner)
+            for task, owner in config.selecting_tasks().items()
+        }
         tasks = {task: entry for task, entry in every.items() if entry is not None}
         runs.append((run, config, report.with_tasks(tasks)))
     first, first_config, _ = runs[0]
@@ -83,13 +85,9 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
     readers: dict[str, LabelReader] = {}
     splits = []
     for task in shared:
-        readers[task] = check_same_labels(
-            task,
-            [
-                (run, label_reader(c, task, task_type(r.tasks[task].label_type)))
-                for run, c, r in runs
-            ],
-        )
+        types = [(run, c, task_type(report.tasks[task].label_type)) for run, c, report in runs]
+        read = [(run, label_reader(config, task, kind)) for run, config, kind in types]
+        readers[task] = check_same_labels(task, read)
         if task in dev_tasks:
             splits.append((task, "dev"))
         lacking = [run for run, config, _ in runs if config.tasks[task].data.test is None]
@@ -103,22 +101,15 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
         member, *others = (of_run[task, split] for of_run in outputs)
         for other in others:
             check_same_rows(task, member, other, split)
-        averaged = average(member.task_type, [of_run[task, split].scores for of_run in outputs])
-        predictions, scores = averaged
+        member_scores = [of_run[task, split].scores for of_run in outputs]
+        predictions, scores = average(member.task_type, member_scores)
         output[task, split] = replace(
             member, run=Path("ensemble"), predictions=predictions, scores=scores
         )
-    dev = {
-        task: (output[task, "dev"], [of_run[task, "dev"] for of_run in outputs])
-        for task in dev_tasks
-    }
+    dev = {t: (output[t, "dev"], [of_run[t, "dev"] for of_run in outputs]) for t in dev_tasks}
     only = [t for t in dev_tasks if any(r.tasks[t].evaluate_only for _, _, r in runs)]
-    gained = gains(
-        [str(run) for run in run_dirs],
-        dev,
-        evaluate_only=only,
-        notes=[*remarks, *notes([(run, report) for run, _, report in runs])],
-    )
+    remarks += notes([(run, report) for run, _, report in runs])
+    gained = gains([str(run) for run in run_dirs], dev, evaluate_only=only, notes=remarks)
     return Ensemble(first_config, readers, output, gained)
 
 

@@ -34,7 +34,6 @@ from multitask.models.encoders import Encoder
 from multitask.models.head_checks import check_head, check_lengths
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.weights import build_fitting, intact_weights, read_checked
-from multitask.store.files import file_digest
 from multitask.store.run_directory import RunDirectory, load_run_config
 from multitask.store.saved import selected_steps
 from multitask.tasks.base import NoLabels, Record, RowLabels
@@ -78,7 +77,7 @@ class TrainedRun:
         """Load a run; with ``every_process`` all processes do, and share out the rows to score."""
         self.directory = directory
         self.config = config
-        self._loaded_from = self._found()
+        self._loaded_from = self.files.identity
         self.tasks = list(config.tasks)
         if planned_world() > 1 and not every_process:
             raise UserError("a trained run is loaded by one process: start without a launcher")
@@ -127,14 +126,9 @@ class TrainedRun:
 
     def check_unchanged(self) -> None:
         """Raise UserError if another run has taken the place of this one since it was loaded."""
-        if self._found() != self._loaded_from:
+        if self.files.identity != self._loaded_from:
             message = "another run has taken its place, so nothing is written: repeat the command"
             raise UserError(f"{self.directory}: {message}")
-
-    def _found(self) -> list[str]:
-        """Return checksums that tell the run in the directory from others."""
-        files = (self.files.marker, self.files.config)
-        return [file_digest(file) for file in files if file.is_file()]
 
     def predict(self, task: str, texts: Iterable[Text]) -> list[Record]:
         """Predict texts, or pairs of texts, in order. An empty list gives an empty list.
@@ -189,11 +183,6 @@ class TrainedRun:
         """Return the model with the weights that serve a task, in evaluation mode."""
         self._use(task)
         return self.model
-
-    def scorer_for(self, task: str) -> Scorer:
-        """Return the scorer, with the weights that serve a task."""
-        self._use(task)
-        return self.scorer
 
     def inputs(self, task: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """Split texts at tabs into the sequences of the encoder.

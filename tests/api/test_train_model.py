@@ -163,6 +163,7 @@ def test_ctrl_c_in_a_notebook_saves_the_run(values, commanded, tmp_path):
         ({"callbacks": [Watching]}, "callbacks: expected a list of objects of multitask.Callback"),
         ({"callbacks": [print]}, "callbacks: expected .*, not <built-in function print>"),
         ({"overrides": "training.epochs=1"}, "overrides: expected a list such as"),
+        ({"overrides": {"training.epochs": 1}}, "overrides: expected a list such as"),
     ],
 )
 def test_what_is_refused(options, message, tmp_path):

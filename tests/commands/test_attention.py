@@ -73,9 +73,8 @@ def test_a_run_gives_pictures_and_numbers(task, run_dir, tiny_encoder, tmp_path,
 def test_without_output_the_files_stand_in_the_run(run_dir, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main("attention", run_dir, "--text", TEXT) == 0
-    assert {file.name for file in run_dir.glob("attention*")} == {
-        "attention.png", "attention.svg", "attention.json",
-    }  # fmt: skip
+    names = [f"attention.{end}" for end in ("json", "png", "svg")]
+    assert sorted(file.name for file in run_dir.glob("attention*")) == names
     assert not list(tmp_path.iterdir())
     assert "heads" not in json.loads((run_dir / "attention.json").read_text())
 
@@ -88,9 +87,7 @@ def test_an_encoder_of_either_implementation(kind, tmp_path, monkeypatch, capsys
     assert ("runs in `transformers`" in capsys.readouterr().out) == (kind == "distilbert")
     actual = json.loads((tmp_path / "pic.json").read_text())
     assert (actual["source"], actual["task"]) == (kind, None)
-    assert {file.name for file in tmp_path.glob("pic*")} == {
-        "pic.png", "pic.svg", "pic-heads.png", "pic-heads.svg", "pic.json",
-    }  # fmt: skip
+    assert len([*tmp_path.glob("pic*")]) == 5
     if kind == "bert":
         rows = expected(tmp_path, directory, None, TEXT)
         np.testing.assert_allclose(actual["heads"], rows, rtol=0, atol=1e-6)
@@ -107,17 +104,9 @@ def test_output_may_be_a_directory(tiny_encoder, tmp_path, monkeypatch):
 
 def test_too_many_tokens_for_heads_leave_no_file(tmp_path, capsys):
     save_tiny_encoder(tmp_path / "wide", max_position_embeddings=200)
-    message = complaint(
-        capsys,
-        "attention",
-        tmp_path / "wide",
-        "--text",
-        "cat " * 127,
-        "--heads",
-        "--output",
-        tmp_path / "pic",
-    )
-    assert message.startswith("--heads: the text has 129 tokens")
+    words = ["--text", "cat " * 127, "--heads", "--output", tmp_path / "pic"]
+    message = complaint(capsys, "attention", tmp_path / "wide", *words)
+    assert message.startswith("--heads: ") and "129 tokens" in message
     assert not list(tmp_path.glob("pic*"))
 
 

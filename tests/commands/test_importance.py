@@ -10,8 +10,10 @@ import torch
 
 from multitask import load
 from multitask.data.collate import collate
+from multitask.store.run_directory import load_lines
 from tests.support.commands import main, trained
-from tests.support.run_files import report_of
+from tests.support.messages import complaint
+from tests.support.run_files import events, report_of
 
 HIRE = "{name: hire, dropout: 0}"
 
@@ -77,30 +79,25 @@ def one_by_one(run_dir: Path, task: str) -> tuple[np.ndarray, np.ndarray, list[i
 
 
 def test_a_run_gives_pictures_and_numbers(run_dir, tmp_path, capsys):
-    assert (
-        main("importance", run_dir, "--examples", 4, "--output", tmp_path / "new" / "map.png") == 0
-    )
-    names = {
-        f"map{part}.{end}" for part in ("", "_lengths", "-sst", "-qqp") for end in ("png", "svg")
-    }
-    names.add("map.json")
+    output = ["--examples", 4, "--output", tmp_path / "new" / "map.png"]
+    assert main("importance", run_dir, *output) == 0
+    parts = ("", "_lengths", "-sst", "-qqp")
+    names = {"map.json", *(f"map{part}.{end}" for part in parts for end in ("png", "svg"))}
     assert {file.name for file in (tmp_path / "new").iterdir()} == names
     assert capsys.readouterr().out.count("written: ") == len(names)
     sst, qqp = json.loads((tmp_path / "new" / "map.json").read_text())
-    task_names = {task: load(run_dir).readers[task].names for task in ("sst", "qqp")}
+    readers = load(run_dir).readers
     for result, sides, states in ((sst, 1, [0, 1, 2]), (qqp, 2, [0, 2])):
         weights, _, distinct = one_by_one(run_dir, result["task"])
         assert (result["run"], result["split"], result["layers"]) == (str(run_dir), "dev", 2)
         assert (result["rows"], result["states"]) == (len(distinct), states)
         assert (len(distinct) < len(weights)) == (sides == 2)  # questions repeat
         np.testing.assert_allclose(result["mean"], weights[distinct].mean(0), rtol=1e-5)
-        shown = 4 * sides
-        assert len(result["texts"]) == shown
-        dev = map(json.loads, (run_dir / "predictions" / f"{result['task']}.dev.jsonl").open())
-        predicted = [record["prediction"] for record, _ in zip(dev, range(4), strict=False)]
-        names = task_names[result["task"]] or range(5)
-        assert result["predicted"] == [str(names[one]) for one in predicted for _ in range(sides)]
-        np.testing.assert_allclose(result["weights"], weights[:shown], rtol=1e-5)
+        assert len(result["texts"]) == 4 * sides
+        dev = load_lines(run_dir / "predictions" / f"{result['task']}.dev.jsonl")[:4]
+        names = [readers[result["task"]].names[record["prediction"]] for record in dev]
+        assert result["predicted"] == [name for name in names for _ in range(sides)]
+        np.testing.assert_allclose(result["weights"], weights[: 4 * sides], rtol=1e-5)
         assert 0 <= result["above_0"] <= 1
 
 
@@ -121,40 +118,33 @@ def test_groups_order_the_tasks(run_dir, tmp_path, monkeypatch, capsys):
         assert groups == ["pairs", "single"]
     assert len(drawn) == 2
     file.write_text("groups: {pairs: [mrpc]}")
-    for given, message in ((file, "no group has a task of the runs (sst, qqp)"),
-                           (tmp_path / "none.yaml", "No such file")):  # fmt: skip
-        capsys.readouterr()
-        assert main("importance", run_dir, "--groups", given) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert message in line
+    for given, part in ((file, "(sst, qqp)"), (tmp_path / "none.yaml", "none.yaml")):
+        assert part in complaint(capsys, "importance", run_dir, "--groups", given)
 
 
 def test_evaluations_log_the_same_numbers(run_dir):
-    lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").open()]
-    logged = [line for line in lines if line["event"] == "importance"]
-    steps = [line["step"] for line in lines if line["event"] == "eval"]
-    assert [(line["step"], line["task"]) for line in logged] == [
-        (step, task) for step in steps for task in ("sst", "qqp")
-    ]
-    report = report_of(run_dir)
+    logged = {(line["step"], line["task"]): line for line in events(run_dir, "importance")}
+    evaluated = events(run_dir, "eval")
+    assert [*logged] == [(line["step"], task) for line in evaluated for task in ("sst", "qqp")]
     for task in ("sst", "qqp"):
-        step = report["tasks"][task]["selected_step"]
-        (line,) = [line for line in logged if (line["step"], line["task"]) == (step, task)]
+        line = logged[report_of(run_dir)["tasks"][task]["selected_step"], task]
         weights = expected(run_dir, task)
         assert (line["split"], line["rows"], line["layers"]) == ("dev", len(weights), 2)
         np.testing.assert_allclose(line["mean"], weights.mean(0), rtol=1e-5)
-    (evaluated,) = {tuple(line["tasks"]["sst"]) for line in lines if line["event"] == "eval"}
-    assert "mean" not in evaluated
+    assert not any("mean" in line["tasks"]["sst"] for line in evaluated)
 
 
-def test_a_run_without_weights_is_drawn_from_its_log(run_dir, tmp_path):
-    copy = shutil.copytree(run_dir, tmp_path / "copy")
-    for name in ("weights", "checkpoints", "encoder"):
-        shutil.rmtree(copy / name)
+@pytest.fixture
+def copy(run_dir, tmp_path) -> Path:
+    """The run without its weights, as `ablate` leaves it."""
+    left = shutil.ignore_patterns("weights", "checkpoints", "encoder")
+    return Path(shutil.copytree(run_dir, tmp_path / "copy", ignore=left))
+
+
+def test_a_run_without_weights_is_drawn_from_its_log(run_dir, copy):
     assert main("importance", copy) == 0
-    assert {file.name for file in copy.glob("importance*")} == {
-        "importance.png", "importance.svg", "importance.json",
-    }  # fmt: skip
+    names = [f"importance.{end}" for end in ("json", "png", "svg")]
+    assert sorted(file.name for file in copy.glob("importance*")) == names
     actual = {one["task"]: one for one in json.loads((copy / "importance.json").read_text())}
     np.testing.assert_allclose(actual["sst"]["mean"], expected(run_dir, "sst").mean(0), rtol=1e-5)
     assert actual["qqp"]["texts"] == []
@@ -169,10 +159,7 @@ def test_a_run_without_weights_is_drawn_from_its_log(run_dir, tmp_path):
         ('{"event": "importance", "task": "sst", "step": STEP}', 2, ": cannot be read: "),
     ],
 )
-def test_a_damaged_log_is_one_line(line, code, message, run_dir, tmp_path, capsys):
-    copy = shutil.copytree(run_dir, tmp_path / "copy")
-    for name in ("weights", "checkpoints", "encoder"):
-        shutil.rmtree(copy / name)
+def test_a_damaged_log_is_one_line(line, code, message, copy, capsys):
     step = report_of(copy)["tasks"]["sst"]["selected_step"]
     with (copy / "metrics.jsonl").open("a") as log:
         log.write(line.replace("STEP", str(step)) + "\n")
@@ -189,16 +176,13 @@ def test_texts_of_the_user(run_dir, tmp_path):
         ("sst", "a bad film", ["a bad film"]),
         ("qqp", "a bad film\tthe cat", ["a bad film", "the cat"]),
     ):
-        choice = ["--text", "a good film", "--text", text, "--output", tmp_path]
-        assert main("importance", run_dir, "--task", task, *choice) == 0
+        words = ["importance", run_dir, "--task", task, "--output", tmp_path]
+        assert main(*words, "--text", "a good film", "--text", text) == 0
         (result,) = json.loads((tmp_path / "importance.json").read_text())
         assert (result["split"], result["rows"]) == ("texts", 1 + len(shown))
         assert result["texts"] == ["a good film", *shown]
-        alone = main(
-            "importance", run_dir, "--task", task, "--text", shown[-1], "--output", tmp_path
-        )
+        assert main(*words, "--text", shown[-1]) == 0
         (one,) = json.loads((tmp_path / "importance.json").read_text())
-        assert alone == 0
         np.testing.assert_allclose(one["weights"][0], result["weights"][-1], rtol=1e-4)
 
 
@@ -215,9 +199,7 @@ def test_a_pair_in_one_input(tiny_encoder, course_files, tmp_path, capsys):
     assert main("importance", directory) == 0  # a task without dev rows is left out
     (result,) = json.loads((directory / "importance.json").read_text())
     assert (result["task"], result["split"]) == ("qqp", "dev")
-    capsys.readouterr()
-    assert main("importance", directory, "--text", "a bad film") == 2
-    assert "task qqp takes pairs of texts; item 0 is ['a bad film']" in capsys.readouterr().err
+    assert "task qqp" in complaint(capsys, "importance", directory, "--text", "a bad film")
 
 
 def test_several_runs_stand_below_one_another(run_dir, tmp_path, monkeypatch):
@@ -226,10 +208,8 @@ def test_several_runs_stand_below_one_another(run_dir, tmp_path, monkeypatch):
     assert main("importance", run_dir, "other", "--task", "sst", "--examples", 1) == 0
     result = json.loads((tmp_path / "importance.json").read_text())
     assert [one["run"] for one in result] == [str(run_dir), "other"]
-    assert {file.name for file in tmp_path.glob("*.png")} == {
-        "importance.png", "importance_lengths.png",
-        "importance-run-sst.png", "importance-other-sst.png",
-    }  # fmt: skip
+    parts = ("", "_lengths", "-run-sst", "-other-sst")
+    assert {file.name for file in tmp_path.glob("*.png")} == {f"importance{p}.png" for p in parts}
 
 
 @pytest.mark.slow
@@ -259,8 +239,7 @@ def test_layer_attention_with_and_without_concat(attention_runs, tmp_path):
 
 def test_evaluations_log_layer_attention_too(attention_runs):
     for run in attention_runs:
-        lines = [json.loads(line) for line in (run / "metrics.jsonl").open()]
-        logged = [line for line in lines if line["event"] == "importance"]
+        logged = events(run, "importance")
         assert {line["task"] for line in logged} == {"qqp", "sts"}
         last = logged[-1]
         assert last["above_0"] is None
@@ -270,18 +249,8 @@ def test_evaluations_log_layer_attention_too(attention_runs):
 def test_a_short_and_a_long_text(attention_runs, tmp_path):
     """The paper's Figure 3: two sentences, two runs."""
     texts = ["--text", "you do it .", "--text", "the big man likes the small red house ."]
-    assert (
-        main(
-            "importance",
-            *attention_runs,
-            "--task",
-            "sts",
-            *texts,
-            "--output",
-            tmp_path / "new" / "map",
-        )
-        == 0
-    )
+    output = ("--task", "sts", "--output", tmp_path / "new" / "map")
+    assert main("importance", *attention_runs, *texts, *output) == 0
     for one in json.loads((tmp_path / "new" / "map.json").read_text()):
         assert (one["median"], one["short_rows"]) == ((6 + 11) / 2, 1)
         assert [one["short"], one["long"]] == one["weights"]
@@ -294,5 +263,4 @@ def test_a_short_and_a_long_text(attention_runs, tmp_path):
 
 
 def test_a_task_that_is_scored_with_another_pooling_has_no_weights(attention_runs, capsys):
-    assert main("importance", attention_runs[0], "--task", "sst") == 2
-    assert "task sst: no weights of hidden states" in capsys.readouterr().err
+    assert "task sst: " in complaint(capsys, "importance", attention_runs[0], "--task", "sst")

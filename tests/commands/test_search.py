@@ -52,7 +52,7 @@ def test_an_index_of_a_run_that_has_moved(tiny_run, texts, tmp_path, capsys):
     assert main("index", run, "--texts", texts, "--out", index, "--pooling", "max") == 0
     run.rename(tmp_path / "moved")
     message = complaint(capsys, "search", index, "a film", "--top", 1)
-    assert f"is no longer at {run}: name it by --run" in message
+    assert str(run) in message and "--run" in message
     assert main("search", index, "a film", "--top", 1, "--run", tmp_path / "moved") == 0
 
 

@@ -71,31 +71,17 @@ def test_the_rows_that_the_run_knows(tiny_run, course_run):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("source", "settings", "message"),
     [
-        ({"task": "nli"}, "no task 'nli'"),
-        ({"pooling": "tokens"}, "--pooling: "),
-        ({"pooling": "hire"}, "--pooling: "),
-        ({"pooling": "men"}, r"--pooling: .*did you mean 'mean'"),
+        ("tiny_run", {"task": "nli"}, "no task 'nli'"),
+        ("tiny_run", {"pooling": "tokens"}, "--pooling: "),
+        ("tiny_run", {"pooling": "hire"}, "--pooling: "),
+        ("tiny_run", {"pooling": "men"}, r"--pooling: .*did you mean 'mean'"),
+        ("tiny_encoder", {"task": "sst"}, "config.yaml is missing.*--task"),
+        ("tiny_encoder", {"overrides": ["device=cpu"]}, "so device=cpu has no use"),
+        ("tmp_path", {}, "neither a run .* nor an encoder"),
     ],
 )
-def test_what_gives_no_vector_of_a_run_is_refused(settings, message, tiny_run):
+def test_what_gives_no_vectors_is_refused(source, settings, message, request):
     with pytest.raises(UserError, match=message):
-        open_vectors(str(tiny_run), **settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"task": "sst"}, r"no run there \(config.yaml is missing\), so --task has no use"),
-        ({"overrides": ["device=cpu"]}, "so device=cpu has no use"),
-    ],
-)
-def test_an_encoder_has_no_tasks_and_no_config(settings, message, tiny_encoder):
-    with pytest.raises(UserError, match=message):
-        open_vectors(str(tiny_encoder), **settings)
-
-
-def test_a_directory_of_something_else_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"neither a run .* nor an encoder"):
-        open_vectors(str(tmp_path))
+        open_vectors(str(request.getfixturevalue(source)), **settings)

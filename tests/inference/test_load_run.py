@@ -24,21 +24,15 @@ print(json.dumps({task: run.predict(task, items) for task, items in texts.items(
 
 
 def test_fresh_process_predicts_the_same_for_every_task(course_run):
-    texts = {}
-    for task in ("sst", "qqp", "sts"):
-        records = load_lines(course_run / "predictions" / f"{task}.dev.jsonl")
-        texts[task] = [r["texts"] if len(r["texts"]) > 1 else r["texts"][0] for r in records]
-    result = subprocess.run(
-        [sys.executable, "-c", FRESH, str(course_run), json.dumps(texts)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    outcome = json.loads(result.stdout)
-    for task in texts:
-        records = load_lines(course_run / "predictions" / f"{task}.dev.jsonl")
+    files = {t: course_run / "predictions" / f"{t}.dev.jsonl" for t in ("sst", "qqp", "sts")}
+    saved = {task: load_lines(file) for task, file in files.items()}
+    texts = {
+        task: [r["texts"] if len(r["texts"]) > 1 else r["texts"][0] for r in records]
+        for task, records in saved.items()
+    }
+    command = [sys.executable, "-c", FRESH, str(course_run), json.dumps(texts)]
+    outcome = json.loads(subprocess.check_output(command, cwd=ROOT, text=True))
+    for task, records in saved.items():
         for record, again in zip(records, outcome[task], strict=True):
             shown = again["scores"][-len(record["scores"]) :]  # files have one of two probabilities
             np.testing.assert_allclose(shown, record["scores"], atol=2e-6)
@@ -56,9 +50,6 @@ def test_notebook_interface(course_run):
     a, b = run.encode(["the cat runs .", "a man"], task="sts")
     cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
     assert pair["prediction"] == pytest.approx(5 * cosine, abs=1e-4)
-    for wrong in (lambda: run.predict("sst", [("a", "b")]), lambda: run.predict("nli", ["a"])):
-        with pytest.raises(UserError):
-            wrong()
 
 
 def test_two_classes_have_two_probabilities(course_run):
@@ -106,14 +97,14 @@ def test_overrides_that_do_not_fit_the_weights_are_refused(course_run, capsys):
 def test_what_a_notebook_may_get_wrong(course_run, monkeypatch):
     monkeypatch.setenv("HOME", str(course_run.parent))
     run = load(f"~/{course_run.name}")
-    with pytest.raises(UserError, match=r"no task None \(known: sst, qqp, sts\)"):
-        run.predict(None, ["a"])
-    with pytest.raises(UserError, match=r"overrides: expected a list such as .*, not str"):
-        load(course_run, "device=cpu")
-    with pytest.raises(UserError, match=r"overrides: expected a list such as .*, not \[3\]"):
-        load(course_run, [3])
-    with pytest.raises(UserError, match=r"is no path: it holds the character NUL"):
-        load("a\0b")
+    for wrong, message in (
+        (lambda: run.predict(None, ["a"]), "no task None .*sst, qqp, sts"),
+        (lambda: load(course_run, "device=cpu"), "overrides: .*, not str"),
+        (lambda: load(course_run, [3]), r"overrides: .*, not \[3\]"),
+        (lambda: load("a\0b"), "is no path"),
+    ):
+        with pytest.raises(UserError, match=message):
+            wrong()
 
 
 @pytest.mark.parametrize("texts", ["great", "", {}, [None], [float("nan")], [["a", "b"]]])

@@ -1,30 +1,24 @@
 """Scores of a split in file order, whatever the batches, and without a trace on the run."""
 
-import random
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-from multitask.config.registry import build, task_type
+from multitask.config.registry import task_type
 from multitask.data.collate import collate, label_tensor, separate
 from multitask.data.tokenize import Split, Tokens
-from multitask.inference.scoring import Scorer, measure
-from multitask.models.encoders.hf import encoder_from_pretrained
-from multitask.models.multitask_model import MultiTaskModel
-from multitask.models.task_module import TaskModule
-from multitask.tasks.label_reader import LabelReader
+from multitask.inference.scoring import measure
 from multitask.tasks.metrics import compute
-from multitask.tasks.rows import Rows
+from tests.support.scored_tasks import (
+    READERS,
+    D,
+    left_alone,
+    numbered_rows,
+    scorer_of,
+    tiny_model,
+)
 
-N, D = 23, 32
-READERS = {
-    "class": LabelReader(task_type("class"), {"x": 0, "y": 1, "z": 2}, ("x", "y", "z")),
-    "binary": LabelReader(task_type("binary"), {"0": 0, "1": 1}, ("0", "1")),
-    "number": LabelReader(task_type("number"), {}, (), 0.0, 5.0),
-}
+N = 23
 # task: pooling, head, its options, label type, sides
 TASKS = {
     "classes": ("cls", "classification", {}, "class", 1),
@@ -39,19 +33,8 @@ every_task = pytest.mark.parametrize("task", TASKS)
 @pytest.fixture(scope="module")
 def model(tiny_encoder):
     """All tasks on one tiny encoder, in float64."""
-    encoder = encoder_from_pretrained(str(tiny_encoder))
-    context = {"dim": D, "num_labels": 3, "class_counts": [1, 1, 1], "low": 0.0, "high": 5.0}
-    torch.manual_seed(1)
-    tasks = {
-        name: TaskModule(
-            build("pooling", pooling, {}, {"dim": D, "num_layers": 2}),
-            nn.Identity(),
-            build("head", head, options, context),
-            dropout=0.5,
-        )
-        for name, (pooling, head, options, _, sides) in TASKS.items()
-    }
-    return MultiTaskModel(encoder, tasks).double()
+    tasks = {name: (pooling, None, *head) for name, (pooling, *head, _, _) in TASKS.items()}
+    return tiny_model(tiny_encoder, tasks, dropout=0.5).double()
 
 
 def make_split(task, labelled=True):
@@ -67,14 +50,11 @@ def make_split(task, labelled=True):
         "binary": rng.integers(0, 2, N),
         "number": rng.uniform(0, 5, N).round(1),
     }[label_type]
-    names = [str(i) for i in range(N)]
-    rows = Rows("made up", names, [(name,) for name in names], labels if labelled else None)
-    return Split(rows, tokens)
+    return Split(numbered_rows(N, labels if labelled else None), tokens)
 
 
-def score(model, task, split, batch_size=8, **options):
-    scorer = Scorer(model, SimpleNamespace(pad_token_id=0), batch_size, torch.device("cpu"))
-    return scorer.score(task, split, **options)
+def score(model, task, split, batch_size=8):
+    return scorer_of(model, batch_size).score(task, split)
 
 
 def row_by_row(model, task, split):
@@ -92,17 +72,20 @@ def row_by_row(model, task, split):
     return predictions, shown, sum(losses) / N
 
 
+def check_equal(result, predictions, shown, loss):
+    np.testing.assert_allclose(result.predictions, predictions, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(result.scores, shown, rtol=1e-9, atol=1e-9)
+    assert result.loss == pytest.approx(loss, rel=1e-9)
+
+
 @every_task
 @pytest.mark.parametrize("batch_size", [1, 4, 23, 64])
 def test_scores_are_in_file_order_and_the_loss_is_the_mean_over_rows(model, task, batch_size):
     split = make_split(task)
     assert (np.diff(split.tokens.lengths) < 0).any()  # by length is another order
-    predictions, shown, loss = row_by_row(model, task, split)
-    result = score(model, task, split, batch_size)
-    np.testing.assert_allclose(result.predictions, predictions, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(result.scores, shown, rtol=1e-9, atol=1e-9)
-    assert result.loss == pytest.approx(loss, rel=1e-9)
-    assert len(set(map(tuple, shown))) > N // 2  # rows could be mixed up
+    expected = row_by_row(model, task, split)
+    check_equal(score(model, task, split, batch_size), *expected)
+    assert len(set(map(tuple, expected[1]))) > N // 2  # rows could be mixed up
 
 
 def with_repeats(split):
@@ -118,55 +101,37 @@ def with_repeats(split):
 @pytest.mark.parametrize("task", ["pairs", "similarity"])
 def test_of_pairs_each_distinct_text_is_encoded_once(model, task, monkeypatch):
     split = with_repeats(make_split(task))
-    predictions, shown, loss = row_by_row(model, task, split)
+    expected = row_by_row(model, task, split)
     encoded, encode = [], model.encoder.encode
     monkeypatch.setattr(
         model.encoder,
         "encode",
         lambda e, *rest, **more: encoded.append(len(e)) or encode(e, *rest, **more),
     )
-    result = score(model, task, split, 4)
+    check_equal(score(model, task, split, 4), *expected)
     assert encoded == [8, 8, 7]  # 23 texts
-    np.testing.assert_allclose(result.predictions, predictions, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(result.scores, shown, rtol=1e-9, atol=1e-9)
-    assert result.loss == pytest.approx(loss, rel=1e-9)
 
 
 @every_task
 def test_metrics_are_of_the_complete_set(model, task):
-    """Not a mean over batches: the same for every batch size."""
+    """Not a mean over batches."""
     split, label_type = make_split(task), TASKS[task][3]
     reader = READERS[label_type]
-    measured = [measure(score(model, task, split, size), split.rows, reader) for size in (1, 5, 64)]
-    assert set(measured[0]) == {*reader.metrics, "loss"}
-    for other in measured[1:]:
-        assert other == pytest.approx(measured[0], rel=1e-9)
+    measured = measure(score(model, task, split, 5), split.rows, reader)
     predictions, shown, loss = row_by_row(model, task, split)
     columns = (split.rows.labels, np.array(predictions), np.array(shown))
     expected = compute(task_type(label_type), columns, reader.metrics)
-    assert measured[0] == pytest.approx({**expected, "loss": loss}, rel=1e-9)
+    assert measured == pytest.approx({**expected, "loss": loss}, rel=1e-9)
 
 
 @every_task
 @pytest.mark.parametrize("training", [True, False])
 def test_leaves_mode_weights_and_random_state_alone(model, task, training):
+    split = make_split(task)
     model.train(training)
-    modes = {name: module.training for name, module in model.named_modules()}
-    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    random.seed(0), np.random.seed(0)
-    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-    first, second = (score(model, task, make_split(task)) for _ in range(2))
-    assert torch.equal(torch.get_rng_state(), before[0])
-    assert random.getstate() == before[1]
-    assert np.random.get_state()[1].tolist() == before[2]
-    assert {name: module.training for name, module in model.named_modules()} == modes
-    assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
-    assert all(parameter.grad is None for parameter in model.parameters())
-    # without dropout, whatever the mode
-    np.testing.assert_array_equal(first.scores, second.scores)
-    np.testing.assert_allclose(
-        first.scores, row_by_row(model, task, make_split(task))[1], rtol=1e-9
-    )
+    with left_alone(model):
+        result = score(model, task, split)
+    check_equal(result, *row_by_row(model, task, split))  # without dropout, whatever the mode
 
 
 def test_a_split_without_labels_has_scores_and_no_loss(model):

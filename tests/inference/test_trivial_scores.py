@@ -1,34 +1,28 @@
 """The scores that a trained one is compared with: trivial, and heads on the frozen encoder."""
 
 import math
-import random
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from multitask.config.registry import build, task_type
 from multitask.data.collate import collate, separate
 from multitask.data.tokenize import Split, Tokens
-from multitask.inference.scoring import Scorer, measure
+from multitask.inference.scoring import measure
 from multitask.inference.trivial_scores import trivial_scores
-from multitask.models.encoders.hf import encoder_from_pretrained
-from multitask.models.multitask_model import MultiTaskModel
-from multitask.models.task_module import TaskModule
-from multitask.tasks.label_reader import LabelReader
-from multitask.tasks.rows import Rows
 from multitask.training import frozen_probe
 from multitask.training.frozen_probe import Probing, frozen_head_scores, frozen_vectors
+from tests.support.scored_tasks import (
+    READERS,
+    D,
+    left_alone,
+    numbered_rows,
+    scorer_of,
+    tiny_model,
+)
 
-D = 32
-READERS = {
-    "class": LabelReader(task_type("class"), {"a": 0, "b": 1, "c": 2}, ("a", "b", "c")),
-    "binary": LabelReader(task_type("binary"), {"0": 0, "1": 1}, ("0", "1")),
-    "number": LabelReader(task_type("number"), {}, (), 0.0, 5.0),
-}
 # task: head, its options, projection, label type, sides, metric
 TASKS = {
     "mood": ("classification", {}, None, "class", 1, "accuracy"),
@@ -42,23 +36,15 @@ LEARNED = [task for task in TASKS if task != "cosine"]
 
 @pytest.fixture(scope="module")
 def model(tiny_encoder):
-    encoder = encoder_from_pretrained(str(tiny_encoder))
-    context = {"dim": D, "num_labels": 3, "class_counts": [1, 1, 1], "low": 0.0, "high": 5.0}
-    torch.manual_seed(2)
-    tasks = {}
-    for name, (head, options, projection, *_) in TASKS.items():
-        tasks[name] = TaskModule(
-            build("pooling", "mean", {}, {"dim": D, "num_layers": 2}),
-            build("projection", projection, {}, context) if projection else nn.Identity(),
-            build("head", head, options, context),
-            dropout=0.1,
-        )
-    return MultiTaskModel(encoder, tasks)
+    tasks = {
+        name: ("mean", projection, head, options)
+        for name, (head, options, projection, *_) in TASKS.items()
+    }
+    return tiny_model(tiny_encoder, tasks, dropout=0.1)
 
 
-def make_rows(labels):
-    names = [str(i) for i in range(len(labels))]
-    return Rows("made up", names, [(name,) for name in names], np.asarray(labels))
+def labelled(labels):
+    return Split(numbered_rows(len(labels), labels), None)
 
 
 def make_split(task, rows, seed):
@@ -78,16 +64,12 @@ def make_split(task, rows, seed):
         ids, np.zeros_like(ids, np.int8), offsets, np.zeros(len(sequences), bool), sides
     )
     labels = 4.0 - 3.0 * classes if label_type == "number" else classes
-    return Split(make_rows(labels), tokens)
+    return Split(numbered_rows(rows, labels), tokens)
 
 
 def make_splits(task, *names):
     sizes = {"train": 96, "dev": 40, "holdout": 40, "test": 12}
     return {name: make_split(task, sizes[name], len(name)) for name in names}
-
-
-def scorer_of(model):
-    return Scorer(model, SimpleNamespace(pad_token_id=0), 16, torch.device("cpu"))
 
 
 def frozen(model, task, splits=None, seed=1):
@@ -122,16 +104,14 @@ def zero_shot(model, task, split):
     ],
 )
 def test_trivial_scores_know_the_training_labels_alone(label_type, train, dev, expected):
-    actual = trivial_scores(
-        None, Split(make_rows(train), None), Split(make_rows(dev), None), READERS[label_type]
-    )
+    actual = trivial_scores(None, labelled(train), labelled(dev), READERS[label_type])
     for name, value in expected.items():
         assert actual[name] == pytest.approx(value, nan_ok=True), name
 
 
 def test_the_distance_of_classes_is_measured_if_they_are_ordered():
     reader = replace(READERS["class"], ordered=True)
-    splits = [Split(make_rows(labels), None) for labels in ([0, 2, 2, 1], [2, 2, 0, 1, 2])]
+    splits = [labelled(labels) for labels in ([0, 2, 2, 1], [2, 2, 0, 1, 2])]
     assert trivial_scores(None, *splits, reader)["mae"] == pytest.approx(0.6)
     assert "mae" not in trivial_scores(None, *splits, READERS["class"])
 
@@ -167,44 +147,27 @@ def test_learns_separable_data(model, task):
 @pytest.mark.parametrize("training", [True, False])
 def test_leaves_the_run_as_it_was(model, task, training):
     model.train(training)
-    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    random.seed(0), np.random.seed(0), torch.manual_seed(0)
-    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-    frozen(model, task)
-    assert torch.equal(torch.get_rng_state(), before[0])
-    assert random.getstate() == before[1]
-    assert np.random.get_state()[1].tolist() == before[2]
-    assert all(module.training == training for module in model.modules())
-    assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
-    assert all(p.grad is None and p.requires_grad for p in model.parameters())
+    with left_alone(model):
+        frozen(model, task)
+    assert all(parameter.requires_grad for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("task", LEARNED)
 def test_the_seed_alone_decides(model, task, monkeypatch):
     monkeypatch.setattr(frozen_probe, "EPOCHS", 2)  # before everything is right
-    losses = []
+    head, losses = type(model.head(task)), []
+    original = head.criterion
 
-    def recorded(seed):
-        values = []
-        head = type(model.head(task))
-        original = head.criterion
+    def loss(self, scores, labels):
+        value = original(self, scores, labels)
+        losses[-1].append(value.item())
+        return value
 
-        def loss(self, scores, labels):
-            value = original(self, scores, labels)
-            values.append(value.item())
-            return value
-
-        with monkeypatch.context() as patch:
-            patch.setattr(head, "criterion", loss)
-            result = frozen(model, task, seed=seed)
-        losses.append(values)
-        return result
-
-    torch.manual_seed(5)
-    first = recorded(1)
-    torch.manual_seed(6)
-    second, _ = recorded(1), recorded(2)
-    assert first == pytest.approx(second, rel=0, abs=0, nan_ok=True)
+    monkeypatch.setattr(head, "criterion", loss)
+    for state, seed in ((5, 1), (6, 1), (6, 2)):
+        torch.manual_seed(state)
+        losses.append([])
+        frozen(model, task, seed=seed)
     assert losses[0] == losses[1] != losses[2]
 
 

@@ -30,35 +30,20 @@ def scores_of(*predictions: float) -> Scores:
 @pytest.mark.parametrize("split", ["dev", "test", "holdout"])
 def test_files_of_a_split(split, tmp_path: Path):
     labels = None if split == "test" else np.array([1.0, 2.0, 5.0])
-    rows = Rows(
-        "file",
-        ["x", "y", "z"],
-        [("a\u2028b", "é"), ("c\nd\x85\x1c\x7f", "\r\n"), ("e", "f")],
-        labels,
-    )
-    scores = scores_of(0.0, 2.25, 5.0)
-    written = write_predictions(
-        RunDirectory(tmp_path),
-        "similarity",
-        split,
-        rows=rows,
-        scores=scores,
-        reader=NUMBERS,
-        entry=COURSE,
-    )
+    texts = [("a\u2028b", "é"), ("c\nd\x85\x1c\x7f", "\r\n"), ("e", "f")]
+    rows = Rows("file", ["x", "y", "z"], texts, labels)
+    how = {"rows": rows, "scores": scores_of(0.0, 2.25, 5.0), "reader": NUMBERS, "entry": COURSE}
+    written = write_predictions(RunDirectory(tmp_path), "similarity", split, **how)
     names = [f"similarity.{split}.jsonl"]
     names += [] if split == "holdout" else [f"sts-{split}-output.csv"]
     assert [file.relative_to(tmp_path / "predictions").name for file in written] == names
 
     lines = written[0].read_text(encoding="utf-8").split("\n")
     records = [json.loads(line) for line in lines[:-1]]
-    assert [record["id"] for record in records] == ["x", "y", "z"]
-    assert [tuple(record["texts"]) for record in records] == rows.texts
-    assert [record["label"] for record in records] == (
-        [None] * 3 if labels is None else labels.tolist()
-    )
-    assert [record["prediction"] for record in records] == [0.0, 2.25, 5.0]
-    assert [record["scores"] for record in records] == [[0.0], [2.25], [5.0]]
+    gold = [None] * 3 if labels is None else labels.tolist()
+    for place, (name, label, number) in enumerate(zip("xyz", gold, [0.0, 2.25, 5.0], strict=True)):
+        record = {"label": label, "prediction": number, "scores": [number]}
+        assert records[place] == {"id": name, "texts": list(rows.texts[place]), **record}
     if split != "holdout":
         assert written[1].read_text() == ("id \t Predicted_Similiary \nx , 0 \ny , 2.25 \nz , 5 \n")
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from multitask.config import Config
 from multitask.data.collate import separate
 from multitask.data.inputs.base import Texts, input_of, together
-from multitask.data.tokenize import Tokens, pair_of, tokenize
+from multitask.data.tokenize import Arrange, Tokens, pair_of, tokenize
 from multitask.inference.scoring import Scorer
 from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.encoders.bert_weights import module_names, to_transformers
@@ -117,26 +117,27 @@ class Parts:
             made.model_input_names = [n for n in made.model_input_names if n != "token_type_ids"]
         return made
 
-    def scores(self, texts: list[tuple[str, ...]]) -> Tensor:
+    @property
+    def scorer(self) -> Scorer:
+        """Runs the run's model, on the CPU."""
+        batch_size = self.config.training.eval_batch_size
+        return Scorer(self.model, self.tokenizer, batch_size, torch.device("cpu"))
+
+    def scores(self, texts: list[Texts]) -> Tensor:
         """Score rows of texts with the run's model: float32 [N] or [N, C]."""
-        return self._over(texts, lambda batch: self.model(separate({self.task: batch}))[self.task])
+        return self.scorer.over_rows(
+            self.tokens(texts, self.form.arrange),
+            lambda batch: self.model(separate({self.task: batch}))[self.task],
+        )
 
     def vectors(self, texts: list[str]) -> Tensor:
         """Compute the sentence vectors of ``TrainedRun.encode``: float32 [N, d]."""
-        rows: list[tuple[str, ...]] = [(text,) for text in texts]
-        return self._over(rows, lambda batch: self.model.vectors(self.task, batch), apart=False)
+        return torch.from_numpy(self.scorer.vectors(self.task, texts, self.max_length))
 
-    def tokens(self, texts: list[tuple[str, ...]], apart: bool = False) -> Tokens:
-        """Tokenize rows as the run does; all texts of a row together, unless ``apart``."""
+    def tokens(self, texts: list[Texts], arrange: Arrange = together) -> Tokens:
+        """Tokenize rows as the run does."""
         rows = Rows("texts", [str(i) for i in range(len(texts))], texts, None)
-        arrange = self.form.arrange if apart else together
         return tokenize(rows, self.tokenizer, max_length=self.max_length, arrange=arrange)
-
-    def _over(self, texts: list[tuple[str, ...]], function: Any, apart: bool = True) -> Tensor:
-        tokens = self.tokens(texts, apart)
-        batch_size = self.config.training.eval_batch_size
-        scorer = Scorer(self.model, self.tokenizer, batch_size, torch.device("cpu"))
-        return scorer.over_rows(tokens, function)
 
 
 def plain_encoder(encoder: Encoder) -> Any:
@@ -168,12 +169,6 @@ def saved_tokenizer(directory: Path) -> Any:
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(str(directory))
-
-
-def lowest_cosine(first: np.ndarray, second: np.ndarray) -> float:
-    """Return the lowest cosine between rows of the same place in two arrays [N, d]."""
-    norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    return float(((first * second).sum(1) / norms).min())
 
 
 def largest_difference(actual: np.ndarray, wanted: np.ndarray) -> float:

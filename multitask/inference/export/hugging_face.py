@@ -13,12 +13,12 @@ from multitask.inference.export.export_parts import (
     TOLERANCE,
     Parts,
     largest_difference,
-    lowest_cosine,
     module_of,
     padded,
     plain_encoder,
     saved_tokenizer,
 )
+from multitask.inference.similarity import cosines
 from multitask.models.encoders.hf_layout import layout_of
 from multitask.models.projections import Linear, MlpBatchNorm, Tanh
 from multitask.utils.errors import UserError
@@ -113,27 +113,16 @@ def _check_head_and_encoder(parts: Parts) -> None:
 
 
 @torch.no_grad()
-def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...]]) -> float:
-    """Load the export and return its largest difference to the run, over a classifier's scores or
-    the encoder's last hidden states. The export reads padded batches, by its own tokenizer.
+def check_model(
+    parts: Parts, model: Any, directory: Path, texts: list[tuple[str, ...]], *, classifies: bool
+) -> float:
+    """Return the largest difference of a loaded model to the run, over a classifier's scores or the
+    encoder's last hidden states. The model reads padded batches, by the export's tokenizer.
 
     Raises UserError if it is above TOLERANCE.
     """
-    from transformers import AutoModel, AutoModelForSequenceClassification
-
-    name = str(directory)
-    config = parts.encoder.config.__class__.from_pretrained(name)
-    classifies = "SequenceClassification" in (config.architectures or [""])[0]
-    loader = AutoModelForSequenceClassification if classifies else AutoModel
-    model = loader.from_pretrained(name, use_safetensors=True).eval()
-    return compare_model(parts, model, saved_tokenizer(directory), texts, classifies=classifies)
-
-
-@torch.no_grad()
-def compare_model(
-    parts: Parts, model: Any, tokenizer: Any, texts: list[tuple[str, ...]], *, classifies: bool
-) -> float:
-    """Return the largest difference of a loaded model to the run, see ``check_transformers``."""
+    tokenizer = saved_tokenizer(directory)
+    model.eval()
     rows = texts if classifies else [text[:1] for text in texts]
     exported: list[Tensor] = []
     for start in range(0, len(rows), BATCH):
@@ -206,7 +195,7 @@ def load_peft(directory: Path) -> Any:
     from transformers import AutoModel
 
     base = AutoModel.from_pretrained(str(directory / BASE), use_safetensors=True)
-    return PeftModel.from_pretrained(base, str(directory)).eval()
+    return PeftModel.from_pretrained(base, str(directory))
 
 
 def export_sentences(parts: Parts, directory: Path) -> None:
@@ -282,7 +271,7 @@ def check_sentences(parts: Parts, directory: Path, texts: list[str]) -> float:
 
     model = SentenceTransformer(str(directory), device="cpu")
     exported, expected = model.encode(texts, show_progress_bar=False), parts.vectors(texts).numpy()
-    lowest = lowest_cosine(exported, expected)
+    lowest = float(cosines(exported, expected).min())
     if not lowest >= LOWEST_COSINE:
         raise UserError(
             f"{parts.pooling_key}: sentence-transformers gives other vectors (cosine {lowest:.6f})"

@@ -74,18 +74,17 @@ def export_onnx(tasks: Sequence[Parts], directory: Path) -> None:
     check_together(tasks)
     for each in tasks:
         check_graph(each)
-    # the graph's inputs by side, numbered from the second side on
     tokenizer = parts.task_tokenizer()
     names = [name for name in INPUTS if name in tokenizer.model_input_names]
-    others = [f"{name}_{side}" for side in range(2, parts.sides + 1) for name in names]
+    # the graph's inputs by side, numbered from the second side on
+    sides = ["", *(f"_{side}" for side in range(2, parts.sides + 1))]
     # an example input: all sizes differ, so that the exporter does not take two of them as equal
     endings = {"endings": 5} if parts.chooses else {}
-    sizes = [{"batch": 3, **endings, "length": 11}]
-    sizes += [
-        {"batch": 3, f"length_{side}": 8 if side == 2 else 11 + side}
-        for side in range(2, parts.sides + 1)
+    sizes = [
+        {"batch": 3, **endings, f"length{side}": 11 + place}
+        for place, side in enumerate(sides)
+        for _ in names
     ]
-    sizes = [size for size in sizes for _ in names]
     dimensions = {name: torch.export.Dim(name) for size in sizes for name in size}
     shapes = tuple({i: dimensions[name] for i, name in enumerate(size)} for size in sizes)
     sample = [torch.ones(*size.values(), dtype=torch.long) for size in sizes]
@@ -97,7 +96,7 @@ def export_onnx(tasks: Sequence[Parts], directory: Path) -> None:
             program: Any = torch.onnx.export(
                 PlainTasks(tasks).eval(),
                 tuple(sample),
-                input_names=[*names, *others],
+                input_names=[name + side for side in sides for name in names],
                 output_names=output_names(tasks),
                 dynamic_shapes=(shapes,),
                 dynamo=True,
@@ -139,15 +138,15 @@ def quiet(name: str | None) -> Iterator[None]:
 
 
 def output_names(tasks: Sequence[Parts]) -> list[str]:
-    """Return the names of the graph's outputs: those of several tasks are the tasks' names."""
-    return [each.task for each in tasks] if len(tasks) > 1 else [output_name(tasks[0])]
+    """Return the names of the graph's outputs: those of several tasks are the tasks' names.
 
-
-def output_name(parts: Parts) -> str:
-    """Return ``logits``, ``numbers`` on the label scale, or ``embeddings`` (contrastive tasks)."""
-    if parts.embeds:
-        return "embeddings"
-    return "numbers" if parts.reader.task_type.described_by == "label_range" else "logits"
+    Of one task: ``logits``, ``numbers`` on the label scale, or ``embeddings`` (contrastive tasks).
+    """
+    if len(tasks) > 1:
+        return [each.task for each in tasks]
+    if tasks[0].embeds:
+        return ["embeddings"]
+    return ["numbers" if tasks[0].reader.task_type.described_by == "label_range" else "logits"]
 
 
 class PlainTasks(nn.Module):

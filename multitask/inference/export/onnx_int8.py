@@ -13,9 +13,9 @@ from multitask.inference.export import onnx as graphs
 from multitask.inference.export.export_parts import (
     Parts,
     largest_difference,
-    lowest_cosine,
     saved_tokenizer,
 )
+from multitask.inference.similarity import cosines
 from multitask.tasks import metrics
 
 INT8_FILE = "model_int8.onnx"
@@ -77,14 +77,13 @@ def _split_gemm(graph: Any) -> None:
         field.extend(values)
 
 
-def compare_int8(
-    parts: Parts, directory: Path, texts: graphs.Texts, records: Records | None, output: int = 0
-) -> list[str]:
+def compare_int8(parts: Parts, directory: Path, records: Records, output: int = 0) -> list[str]:
     """Run both files on the same rows; return their scores, sizes and speeds in words.
 
-    ``records`` are the saved predictions of labelled dev rows; None for other rows.
+    ``records`` are predictions of dev rows; the labels of others are None.
     """
-    inputs = [row[:1] for row in texts] if parts.embeds else list(texts)
+    inputs = [record["texts"][: 1 if parts.embeds else None] for record in records]
+    labelled = all(record["label"] is not None for record in records)
     batches = graphs.feeds(parts, saved_tokenizer(directory), inputs)
     files = [directory / graphs.FILE, directory / INT8_FILE]
     outputs, speeds = [], []
@@ -95,9 +94,9 @@ def compare_int8(
         outputs.append(graphs.run_session(loaded, batches, output))
         speeds.append(len(inputs) / (time.perf_counter() - began))
     plain, small = (file.stat().st_size / 1e6 for file in files)
-    rows = f"{len(inputs):,} {'dev ' if records else ''}rows"
+    rows = f"{len(inputs):,} {'dev ' if labelled else ''}rows"
     return [
-        f"int8 on {rows}: {_difference(parts, outputs, records)}",
+        f"int8 on {rows}: {_difference(parts, outputs, records if labelled else None)}",
         f"int8 file: {small:.2f} MB, fp32 {plain:.2f} MB",
         f"int8 speed: {speeds[1]:.0f} rows/s, fp32 {speeds[0]:.0f} rows/s "
         f"(x {speeds[1] / speeds[0]:.2f}; {torch.get_num_threads()} CPU threads, no tokenizing)",
@@ -108,9 +107,10 @@ def compare_int8(
 def _difference(parts: Parts, outputs: Sequence[np.ndarray], records: Records | None) -> str:
     """Compare the outputs of fp32 and int8 in words: by the task's metric, if there are labels."""
     if parts.embeds:
-        return f"lowest cosine to the fp32 embeddings {lowest_cosine(*outputs):.5f}"
+        return f"lowest cosine to the fp32 embeddings {cosines(*outputs).min():.5f}"
     if records is None:
-        return f"{graphs.output_name(parts)} differ by {largest_difference(*outputs):.1e} at most"
+        (name,) = graphs.output_names([parts])
+        return f"{name} differ by {largest_difference(*outputs):.1e} at most"
     kind, scores = parts.reader.task_type, []
     metric = parts.config.tasks[parts.task].metric or kind.selects[0]
     labels, _, _ = kind.read_records(records)

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from multitask.inference.export import hugging_face, onnx, onnx_int8
-from multitask.inference.export.export_parts import Parts, padded, saved_tokenizer
+from multitask.inference.export.export_parts import Parts, padded
+from multitask.inference.export.onnx_int8 import Records
 from multitask.models.encoders import BertEncoder
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.reporting.model_card import Exported, card
@@ -69,41 +69,39 @@ def export_formats(parts: Parts) -> list[str]:
     return fitting
 
 
-@dataclass
-class DevRows:
-    """Rows on which an export is checked."""
+class Made(NamedTuple):
+    """What an export tells of itself for its card: see ``Exported``."""
 
-    # the texts of N rows
-    texts: list[tuple[str, ...]]
-    # the N saved predictions with labels, whose keys depend on the task type; None without labels
-    records: list[dict[str, Any]] | None
-
-    def checked(self, max_length: int) -> list[tuple[str, ...]]:
-        """Return rows to compare an export on: of these, and of two lengths that are padded and one
-        that is cut, whatever these are.
-        """
-        texts = self.spread(CHECKED).texts
-        others = ("a", *TEXTS[:2], " ".join(TEXTS * max_length))
-        return [*texts, *((text,) * len(texts[0]) for text in others)]
-
-    def spread(self, count: int) -> "DevRows":
-        """Choose at most ``count`` rows, evenly spread."""
-        chosen = np.unique(np.linspace(0, len(self.texts) - 1, count).astype(int))
-        records = None if self.records is None else [self.records[i] for i in chosen]
-        return DevRows([self.texts[i] for i in chosen], records)
+    library: str
+    pipeline: str
+    what: str
+    usage: Sequence[str]
+    notes: Sequence[str]
 
 
-def dev_rows(run_dir: Path, parts: Parts) -> DevRows:
-    """Read rows to check an export on: the run's dev predictions, or a few texts."""
+def dev_records(run_dir: Path, parts: Parts) -> Records:
+    """Read the run's dev predictions to check an export on; without them a few texts."""
     run = RunDirectory(run_dir)
     predictions = run.predictions_of(parts.task, "dev")
     if not predictions.is_file():
-        return DevRows([(text, TEXTS[0])[: parts.form.texts] for text in TEXTS], None)
+        return [{"texts": (text, TEXTS[0])[: parts.form.texts], "label": None} for text in TEXTS]
     with reading(predictions):
         records = run.load_predictions(parts.task, "dev")
-        labelled = all(record["label"] is not None for record in records)
-        texts = [tuple(record["texts"]) for record in records]
-    return DevRows(texts, records if labelled else None)
+        return [{**r, "texts": tuple(r["texts"]), "label": r["label"]} for r in records]
+
+
+def spread(records: Records, count: int) -> Records:
+    """Choose at most ``count`` records, evenly spread."""
+    return [records[i] for i in np.unique(np.linspace(0, len(records) - 1, count).astype(int))]
+
+
+def checked(records: Records, max_length: int) -> list[tuple[str, ...]]:
+    """Return rows to compare an export on: of these, and of two lengths that are padded and one
+    that is cut, whatever these are.
+    """
+    texts = [record["texts"] for record in spread(records, CHECKED)]
+    others = ("a", *TEXTS[:2], " ".join(TEXTS * max_length))
+    return [*texts, *((text,) * len(texts[0]) for text in others)]
 
 
 def check_target(directory: Path) -> None:
@@ -118,7 +116,7 @@ def write_export(
     directory: Path,
     *,
     form: str,
-    rows: Sequence[DevRows],
+    records: Sequence[Records],
     encoder_only: bool = False,
     with_int8: bool = False,
 ) -> list[str]:
@@ -129,7 +127,7 @@ def write_export(
         run_dir: the run, for the card.
         directory: the target, which does not exist or is empty.
         form: `transformers`, `sentence-transformers`, `peft`, `onnx` or `ternary`.
-        rows: per task, dev rows to check and measure on.
+        records: per task, dev rows to check and measure on, see ``dev_records``.
         encoder_only: transformers: the encoder without the task's head.
         with_int8: onnx: also a quantised file.
 
@@ -139,14 +137,13 @@ def write_export(
     Raises:
         UserError: the format cannot represent the task, or gives other scores; nothing is written.
     """
-    check_target(directory)
     parts = tasks[0]
-    make: dict[str, Callable[..., Exported]] = {
-        "transformers": partial(_transformers, parts, rows[0], encoder_only=encoder_only),
-        "sentence-transformers": partial(_sentences, parts, rows[0]),
-        "peft": partial(_peft, parts, rows[0]),
-        "onnx": partial(_onnx, tasks, rows, with_int8=with_int8),
-        "ternary": partial(_ternary, parts, rows[0]),
+    make: dict[str, Callable[..., Made]] = {
+        "transformers": partial(_transformers, parts, records[0], encoder_only=encoder_only),
+        "sentence-transformers": partial(_sentences, parts, records[0]),
+        "peft": partial(_peft, parts, records[0]),
+        "onnx": partial(_onnx, tasks, records, with_int8=with_int8),
+        "ternary": partial(_ternary, parts, records[0]),
     }
     # its scores are of another model if overrides changed what the tasks compute
     names = [name for each in tasks for name in (each.task, each.base)]
@@ -159,34 +156,41 @@ def write_export(
     remove_scraps(place.parent)
     with replacing(place, fresh=True) as scratch:
         scratch.mkdir()
-        exported = make[form](scratch, directory)
-        exported = replace(
-            exported,
+        made = make[form](scratch, directory)
+        exported = Exported(
+            [each.task for each in tasks],
+            made.library,
+            made.pipeline,
+            made.what,
+            "\n".join(made.usage),
+            made.notes,
             config=parts.config.dump() if saved != now else "",
             command=command_line(),
             versions={**versions(*PACKAGES[form]), "git revision": str(git_revision())},
         )
         write_text(scratch / "README.md", card(run_dir, exported))
         check_target(directory)  # again: an export takes minutes
-    return list(exported.notes)
+    return list(made.notes)
 
 
 def _transformers(
-    parts: Parts, rows: DevRows, scratch: Path, directory: Path, *, encoder_only: bool
-) -> Exported:
+    parts: Parts, records: Records, scratch: Path, directory: Path, *, encoder_only: bool
+) -> Made:
+    import transformers
+
     if encoder_only:
         hugging_face.export_encoder(parts, scratch)
         loader, what = "AutoModel", "The encoder alone, with the weights that serve the task."
         what += " No pooler: AutoModel adds one with random weights, which nothing here uses."
-        pipeline = "feature-extraction"
-        output = "last_hidden_state"
+        pipeline, output = "feature-extraction", "last_hidden_state"
     else:
         hugging_face.export_classifier(parts, scratch)
         loader = "AutoModelForSequenceClassification"
         what = "The encoder with the task's projection and head. " + parts.reading("transformers")
         pipeline, output = "text-classification", "logits"
-    texts = rows.checked(parts.max_length)
-    most = hugging_face.check_transformers(parts, scratch, texts)
+    texts = checked(records, parts.max_length)
+    model = getattr(transformers, loader).from_pretrained(str(scratch), use_safetensors=True)
+    most = hugging_face.check_model(parts, model, scratch, texts, classifies=not encoder_only)
     usage = [
         f"from transformers import AutoTokenizer, {loader}",
         "",
@@ -196,12 +200,12 @@ def _transformers(
         f"model(**ready).{output}",
     ]
     note = f"loaded by transformers, {len(texts)} texts: {output} differ by {most:.1e} at most"
-    return Exported([parts.task], "transformers", pipeline, what, "\n".join(usage), [note])
+    return Made("transformers", pipeline, what, usage, [note])
 
 
-def _sentences(parts: Parts, rows: DevRows, scratch: Path, directory: Path) -> Exported:
+def _sentences(parts: Parts, records: Records, scratch: Path, directory: Path) -> Made:
     hugging_face.export_sentences(parts, scratch)
-    texts = [text for row in rows.checked(parts.max_length) for text in row]
+    texts = [text for row in checked(records, parts.max_length) for text in row]
     lowest = hugging_face.check_sentences(parts, scratch, texts)
     usage = [
         "from sentence_transformers import SentenceTransformer",
@@ -211,17 +215,15 @@ def _sentences(parts: Parts, rows: DevRows, scratch: Path, directory: Path) -> E
     ]
     what = f"Sentence vectors under the task's pooling ({parts.pooling_name}), without its head"
     what += "." if parts.projection is parts.vector_projection else " and before its projection."
-    note = f"loaded by sentence-transformers, {len(texts)} texts: lowest cosine {lowest:.7f}"
-    pipeline = "sentence-similarity"
-    library = "sentence-transformers"
-    return Exported([parts.task], library, pipeline, what, "\n".join(usage), [note])
+    note = f"loaded by sentence-transformers, {len(texts)} texts: lowest cosine {lowest:.6f}"
+    return Made("sentence-transformers", "sentence-similarity", what, usage, [note])
 
 
-def _peft(parts: Parts, rows: DevRows, scratch: Path, directory: Path) -> Exported:
+def _peft(parts: Parts, records: Records, scratch: Path, directory: Path) -> Made:
     hugging_face.export_peft(parts, scratch)
-    texts = rows.checked(parts.max_length)
-    model, tokenizer = hugging_face.load_peft(scratch), saved_tokenizer(scratch)
-    most = hugging_face.compare_model(parts, model, tokenizer, texts, classifies=False)
+    texts = checked(records, parts.max_length)
+    model = hugging_face.load_peft(scratch)
+    most = hugging_face.check_model(parts, model, scratch, texts, classifies=False)
     usage = [
         "from peft import PeftModel",
         "from transformers import AutoModel, AutoTokenizer",
@@ -234,30 +236,28 @@ def _peft(parts: Parts, rows: DevRows, scratch: Path, directory: Path) -> Export
     ]
     what = f"The task's LoRA; `{hugging_face.BASE}` has the encoder below it, without a head."
     note = f"loaded by peft, {len(texts)} texts: last_hidden_state differs by {most:.1e} at most"
-    return Exported([parts.task], "peft", "feature-extraction", what, "\n".join(usage), [note])
+    return Made("peft", "feature-extraction", what, usage, [note])
 
 
 def _onnx(
     tasks: Sequence[Parts],
-    rows: Sequence[DevRows],
+    records: Sequence[Records],
     scratch: Path,
     directory: Path,
     *,
     with_int8: bool,
-) -> Exported:
+) -> Made:
     onnx.export_onnx(tasks, scratch)
     parts, outputs, notes = tasks[0], onnx.output_names(tasks), []
     for place, (each, name) in enumerate(zip(tasks, outputs, strict=True)):
-        texts = rows[place].checked(each.max_length)
+        texts = checked(records[place], each.max_length)
         most = onnx.check_onnx(each, scratch, texts, place)
         notes.append(f"in onnxruntime, {len(texts)} rows: {name} differ by {most:.1e} at most")
     if with_int8:
         onnx_int8.quantise(scratch)
         for place, each in enumerate(tasks):
-            measured = rows[place].spread(MEASURED)
-            told = onnx_int8.compare_int8(
-                each, scratch, measured.texts, measured.records, output=place
-            )
+            measured = spread(records[place], MEASURED)
+            told = onnx_int8.compare_int8(each, scratch, measured, place)
             notes += told if len(tasks) == 1 else [f"{each.task}: {line}" for line in told]
     shown = "ids[None]" if parts.chooses else "ids"  # one row with its endings
     usage = [
@@ -280,16 +280,15 @@ def _onnx(
     what = "The model from token ids to the scores, for any batch size and length. "
     several = [f"`{each.task}`: {each.reading('onnx')}" for each in tasks]
     what = (what + " ".join(several if len(tasks) > 1 else [parts.reading("onnx")])).rstrip()
-    kind = parts.reader.task_type.pipeline
-    return Exported([each.task for each in tasks], "onnx", kind, what, "\n".join(usage), notes)
+    return Made("onnx", parts.reader.task_type.pipeline, what, usage, notes)
 
 
-def _ternary(parts: Parts, rows: DevRows, scratch: Path, directory: Path) -> Exported:
+def _ternary(parts: Parts, records: Records, scratch: Path, directory: Path) -> Made:
     encoder = check_ternary(parts)
     size = save_ternary(encoder, scratch)
     tokenizer = parts.task_tokenizer()
     tokenizer.save_pretrained(scratch)
-    texts = [text for row in rows.spread(CHECKED).texts for text in row]
+    texts = [text for record in spread(records, CHECKED) for text in record["texts"]]
     loaded = load_ternary(scratch)
     ready = padded(tokenizer, [(text,) for text in texts], "pt")
     ids, mask = ready["input_ids"], ready["attention_mask"]
@@ -313,4 +312,4 @@ def _ternary(parts: Parts, rows: DevRows, scratch: Path, directory: Path) -> Exp
         f"{size.file:,} bytes, where the encoder's parameters in fp32 take {size.fp32:,}",
     ]
     what = "The encoder with its ternary weights at two bits each, for use: no master weights."
-    return Exported([parts.task], "multitask", "feature-extraction", what, "\n".join(usage), notes)
+    return Made("multitask", "feature-extraction", what, usage, notes)

@@ -16,7 +16,6 @@ from pydantic import TypeAdapter
 from multitask.data.readers.text_files import each_line
 from multitask.inference.similarity import unit
 from multitask.store import files
-from multitask.store.outputs import is_ours
 from multitask.utils.errors import NotFinite, UserError, no_file
 from multitask.utils.heartbeat import tracked
 from multitask.utils.limits import JSON_BYTES, read_bounded
@@ -97,15 +96,10 @@ class TextIndex:
     def search(self, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
         """Find the nearest texts of each query [Q, d]: cosines and places [Q, top], best first.
 
-        An IVF index may return fewer than ``top``; the missing places are -1.
+        There are as many as texts if ``top`` is larger. An IVF index may find fewer; the missing
+        places are -1.
         """
-        return nearest(self.vectors, queries, top)
-
-    def check_top(self, top: int) -> None:
-        """Raise UserError if the index has fewer than ``top`` texts."""
-        held = len(self.texts)
-        if not 1 <= top <= held:
-            raise UserError(f"--top {top}: the index holds {held:,} texts: ask for 1 to {held}")
+        return nearest(self.vectors, queries, min(top, len(self.texts)))
 
 
 def import_faiss() -> Any:
@@ -212,9 +206,8 @@ def check_output(directory: Path, overwrite: bool) -> None:
     if not directory.exists():
         return
     names = {path.name for path in files.entries(directory)} if directory.is_dir() else {""}
-    others = names - {FACTS, VECTORS, TEXTS, files.CHECKSUMS}
-    # a damaged index is one, too
-    if others or (names and not (names >= {FACTS, VECTORS, TEXTS} or is_ours(directory / FACTS))):
+    ours = {FACTS, VECTORS, TEXTS}
+    if names and not ours <= names <= ours | {files.CHECKSUMS}:
         raise UserError(f"{directory} holds no index, or other files too: choose another --out")
     if names and not overwrite:
         raise UserError(f"{directory} holds an index already: --overwrite, or choose another --out")
@@ -264,18 +257,10 @@ def open_index(directory: Path) -> TextIndex:
     return TextIndex(facts, vectors, [text for _, text in rows], [number for number, _ in rows])
 
 
-def check_origin(
-    directory: Path,
-    facts: Facts,
-    vectors: "Vectors",
-    instead: str = "name the run it was made with by --run",
-) -> None:
-    """Raise UserError if ``vectors`` encode queries differently from the texts of the index.
-
-    ``instead`` is advice for a user who wants to keep the index.
-    """
+def check_origin(directory: Path, facts: Facts, vectors: "Vectors") -> None:
+    """Raise UserError if ``vectors`` encode queries differently from the texts of the index."""
     if vectors.fingerprint() != facts.origin.fingerprint:
         raise UserError(
             f"{directory}: made with other weights than {vectors.source} has now (then: "
-            f"{facts.origin.source}): {ANEW}, or {instead}"
+            f"{facts.origin.source}): {ANEW}, or name the run that it was made with"
         )

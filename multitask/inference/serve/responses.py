@@ -45,7 +45,6 @@ class Served:
         tasks: the tasks that the page shows.
         index: a search index, if any.
         vectors: encodes queries for that index.
-        examples: inputs for the form; see ``examples``.
         busy: locked while a request is answered.
     """
 
@@ -53,7 +52,6 @@ class Served:
     tasks: list[str]
     index: TextIndex | None = None
     vectors: Vectors | None = None
-    examples: Sequence[tuple[str, ...]] = ()
     busy: Lock = field(default_factory=Lock)
 
     @property
@@ -91,7 +89,6 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
     Raises UserError if one is missing or damaged or has a link that leaves it, they do not match,
     or no task can be shown.
     """
-    index = None if index_dir is None else open_index(index_dir)
     files = RunDirectory(run_dir)
     read = (files.config, files.best, files.encoder, files.weights, files.predictions)
     for path in (each for top in read for each in (top, *top.glob("**/*"))):
@@ -106,25 +103,15 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
         raise UserError(f"{run_dir}: no task of the run says anything about a text")
     for task in tasks:
         run.encoder(task)  # fail now, not in the page, if weights are missing
-    inputs = examples(Served(run, tasks))
-    if index is None or index_dir is None:
-        return Served(run, tasks, examples=inputs)
+    if index_dir is None:
+        return Served(run, tasks)
+    index = open_index(index_dir)
     origin = index.facts.origin
     vectors = run_vectors(
         run, str(run_dir), task=origin.task, pooling=origin.pooling, max_length=origin.max_length
     ).cut(origin.dim)
-    check_origin(index_dir, index.facts, vectors, instead="serve the run it was made with")
-    return Served(run, tasks, index, vectors, inputs)
-
-
-def warm(served: Served) -> None:
-    """Answer once, so that the first request need not load what only answers need."""
-    texts = ["warm", "up"]
-    for task in served.tasks:
-        with suppress(UserError):
-            answer(served, task, texts)
-    with suppress(UserError):
-        attention(served, attention_tasks(served)[0], texts)
+    check_origin(index_dir, index.facts, vectors)
+    return Served(run, tasks, index, vectors)
 
 
 def examples(served: Served) -> list[tuple[str, ...]]:
@@ -290,7 +277,7 @@ def neighbours(served: Served, text: str) -> list[tuple[float, int, str]]:
         query = vectors.encode([text])
     finally:
         model.autocast = usual
-    scores, places = index.search(query, min(NEIGHBOURS, len(index.texts)))
+    scores, places = index.search(query, NEIGHBOURS)
     return [
         (float(score), index.lines[place], shortened(index.texts[place], MAX_SHOWN))
         for score, place in zip(scores[0], places[0], strict=True)

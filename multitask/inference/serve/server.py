@@ -1,5 +1,6 @@
 """A server on the loopback address, which other machines cannot reach."""
 
+import logging
 import socket
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -24,31 +25,26 @@ def listen(port: int) -> socket.socket:
 
     Raises UserError for a port that is invalid or in use.
     """
-    if not 0 <= port <= 65535:
-        raise UserError(f"--port {port}: expected 0 (any free one) to 65535")
     listening = socket.socket()
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((ADDRESS, port))
         listening.listen()
-    except OSError as error:
+    except (OSError, OverflowError) as error:  # in use, or above 65535
         listening.close()
-        reason = (error.strerror or str(error)).lower()
+        reason = error.strerror if isinstance(error, OSError) else error
         raise UserError(f"--port {port}: {reason}: choose another one") from error
     return listening
 
 
 def serve(app: "Flask", listening: socket.socket, busy: Lock) -> None:
     """Serve until Ctrl-C; a request that holds ``busy`` is finished first."""
-    from werkzeug.serving import WSGIRequestHandler, make_server
+    from werkzeug.serving import make_server
 
-    class Handler(WSGIRequestHandler):
-        def log_request(self, *_: object) -> None:
-            """Log nothing: the user sees the requests in the browser."""
-
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # the browser shows the requests
     # threads, because a browser opens unused connections, which would block a single thread
     port, handle = listening.getsockname()[1], listening.fileno()
-    server: Any = make_server(ADDRESS, port, app, threaded=True, request_handler=Handler, fd=handle)
+    server: Any = make_server(ADDRESS, port, app, threaded=True, fd=handle)
     with working(""):  # it waits for requests
         server.serve_forever()
     server.handle_error = lambda *_: None  # connections that end because the server ends

@@ -58,34 +58,34 @@ def test_scores_are_spearmans_of_each_layer_and_of_all_pairs_together(tmp_path):
         )
 
     entry = score_layers(suite, encode)["STS12"]
-    gold, sides = {}, {}
-    for subset, rows in suite["STS12"].items():
-        gold[subset] = rows.gold
-        sides[subset] = [encode([pair[side] for pair in rows.texts]) for side in (0, 1)]
-    gold["all"] = np.concatenate(list(gold.values()))
-    sides["all"] = [np.concatenate([sides[n][side] for n in suite["STS12"]]) for side in (0, 1)]
-    for name, (first, second) in sides.items():
+    parts = {name: [rows] for name, rows in suite["STS12"].items()}
+    parts["all"] = [*suite["STS12"].values()]
+    for name, every in parts.items():
+        gold = np.concatenate([rows.gold for rows in every])
+        pairs = [pair for rows in every for pair in rows.texts]
+        first, second = map(encode, zip(*pairs, strict=True))
         actual = entry["all"] if name == "all" else entry["subsets"][name]
         for place, pooling in enumerate(POOLINGS):
             for layer in range(3):
                 cosines_there = cosines(first[:, place, layer], second[:, place, layer])
-                expected = spearmanr(gold[name], cosines_there).statistic
+                expected = spearmanr(gold, cosines_there).statistic
                 assert actual[pooling][layer] == pytest.approx(expected)
         ends = [side[:, 1, 1] + side[:, 1, 2] for side in (first, second)]
-        assert actual[FIRST_LAST] == pytest.approx(spearmanr(gold[name], cosines(*ends)).statistic)
+        assert actual[FIRST_LAST] == pytest.approx(spearmanr(gold, cosines(*ends)).statistic)
 
 
 def test_the_command_writes_scores_and_pictures(tiny_run, tmp_path):
     run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
     data = write_suites(tmp_path / "sts")
     assert run_multitask.main(["sts", str(run), "--data", str(data), "--layers"]) == 0
-    suites = json.loads((run / "scores" / "layers.json").read_text())["suites"]
-    assert suites["STS12"]["all"]["cls"][0] is None  # the embeddings' [CLS] is always the same
-    headline = json.loads((run / "scores" / "sts.json").read_text())["suites"]
-    task_pooling = json.loads((run / "scores" / "sts.json").read_text())["pooling"]
-    for name, entry in suites.items():  # the last layer is what the run's task pools
-        expected = headline[name]["scores"]["all"]["spearman"]
-        assert entry["all"][task_pooling][-1] == pytest.approx(expected, abs=1e-6)
+    layers, sts = (
+        json.loads((run / "scores" / f"{name}.json").read_text()) for name in ("layers", "sts")
+    )
+    # the embeddings' [CLS] is always the same
+    assert layers["suites"]["STS12"]["all"]["cls"][0] is None
+    for name, entry in layers["suites"].items():  # the last layer is what the run's task pools
+        expected = sts["suites"][name]["scores"]["all"]["spearman"]
+        assert entry["all"][sts["pooling"]][-1] == pytest.approx(expected, abs=1e-6)
     for name in ("layers", "domains"):
         assert (run / "scores" / f"{name}.png").stat().st_size > 10_000
         assert (run / "scores" / f"{name}.svg").is_file()

@@ -1,12 +1,8 @@
 """Tiny runs to export; read only."""
 
-import shutil
-
 import pytest
 
-import run_multitask
 from tests.conftest import save_tiny_encoder
-from tests.support.contrastive_run import write_config, write_triplets
 from tests.support.exports import trained
 
 
@@ -56,17 +52,6 @@ def special_binary(tiny_encoder, course_files, tmp_path_factory):
         "tasks.qqp.head=binary",
         "tasks.qqp.data.labels={0: different, 1: paraphrase}",
     )
-
-
-@pytest.fixture(scope="session")
-def contrastive(tiny_encoder, course_files, tmp_path_factory):
-    """A contrastive task with a projection, and a task that scores its vectors."""
-    place = tmp_path_factory.mktemp("contrastive")
-    files = shutil.copytree(course_files, place / "data")
-    write_triplets(files)
-    config = write_config(place / "run.yaml", tiny_encoder, files, pooling="mean")
-    assert run_multitask.main([config, f"output_dir={place / 'run'}", "training.max_steps=2"]) == 0
-    return place / "run"
 
 
 @pytest.fixture

@@ -13,15 +13,15 @@ def parts_of(directory, task):
     return Parts(run.config, task, run.model_for(task), run.tokenizer, run.readers[task]), run
 
 
-def test_a_task_with_another_tasks_pooling_names_the_other(contrastive):
-    parts, _ = parts_of(contrastive, "sts")
+def test_a_task_with_another_tasks_pooling_names_the_other(contrastive_run):
+    parts, _ = parts_of(contrastive_run, "sts")
     assert (parts.task, parts.base, parts.pooling_key) == ("sts", "views", "tasks.views.pooling")
     assert parts.pooling_name == "mean" and parts.sides == 2 and parts.max_length == 40
     assert parts.projection is not None and parts.adapter is None
 
 
-def test_vectors_have_a_projection_where_a_contrastive_task_compares_them_so(contrastive, run_dir):
-    views, _ = parts_of(contrastive, "views")
+def test_contrastive_tasks_compare_vectors_after_their_projection(contrastive_run, run_dir):
+    views, _ = parts_of(contrastive_run, "views")
     assert views.vector_projection is views.projection is not None
     plain, _ = parts_of(run_dir, "sst")
     assert plain.projection is not None and plain.vector_projection is None

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-import torch
+from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
 from multitask import load
 from multitask.inference.embeddings import open_vectors
@@ -12,40 +12,23 @@ from tests.conftest import save_tiny_encoder
 from tests.support.exports import PAIRS, TEXTS, main, outputs, trained
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_transformers_classifies_as_the_run_does(kind, run_dir, special, tmp_path):
-    from transformers import AutoModelForSequenceClassification
-
-    source = {"bert": run_dir, "roberta": special}[kind]
-    target = tmp_path / "model"
+@pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "camembert"])
+def test_transformers_classifies_as_the_run_does(kind, run_dir, special, course_files, tmp_path):
+    source, target = {"bert": run_dir, "roberta": special}.get(kind), tmp_path / "model"
+    if source is None:
+        encoder = save_tiny_encoder(tmp_path / "encoder", kind)
+        changes = ["tasks.sst.projection=tanh", "tasks.qqp=null", "tasks.sts=null"]
+        source = trained(tmp_path / "run", encoder, course_files, *changes)
     assert main(source, target, "--format", "transformers", "--task", "sst") == 0
-    result = outputs(AutoModelForSequenceClassification, target, [(text,) for text in TEXTS])
-    wanted = load(source).predict("sst", TEXTS)
-    for one, other in zip(result, wanted, strict=True):
-        np.testing.assert_allclose(one.logits.softmax(-1)[0], other["scores"], atol=1e-4)
-    config = json.loads((target / "config.json").read_text())
-    assert config["id2label"]["1"] == "somewhat negative"
-    assert not list(target.glob("*.bin"))
-
-
-@pytest.mark.parametrize("kind", ["xlm-roberta", "camembert"])
-def test_relatives_of_roberta_classify_as_the_run_does(kind, course_files, tmp_path):
-    from transformers import AutoModelForSequenceClassification
-
-    encoder = save_tiny_encoder(tmp_path / "encoder", kind)
-    changes = ["tasks.sst.projection=tanh", "tasks.qqp=null", "tasks.sts=null"]
-    source = trained(tmp_path / "run", encoder, course_files, *changes)
-    target = tmp_path / "model"
-    assert main(source, target, "--format", "transformers", "--task", "sst") == 0
-    assert json.loads((target / "config.json").read_text())["model_type"] == kind
     result = outputs(AutoModelForSequenceClassification, target, [(text,) for text in TEXTS])
     for one, other in zip(result, load(source).predict("sst", TEXTS), strict=True):
         np.testing.assert_allclose(one.logits.softmax(-1)[0], other["scores"], atol=1e-4)
+    config = json.loads((target / "config.json").read_text())
+    assert (config["model_type"], config["id2label"]["1"]) == (kind, "somewhat negative")
+    assert not list(target.glob("*.bin"))
 
 
 def test_transformers_gives_a_cross_encoded_number_on_the_label_scale(run_dir, tmp_path):
-    from transformers import AutoModelForSequenceClassification
-
     assert main(run_dir, tmp_path / "model", "--format", "transformers", "--task", "sts") == 0
     result = outputs(AutoModelForSequenceClassification, tmp_path / "model", PAIRS)
     wanted = [one["prediction"] for one in load(run_dir).predict("sts", PAIRS)]
@@ -56,8 +39,6 @@ def test_transformers_gives_a_cross_encoded_number_on_the_label_scale(run_dir, t
 
 def test_a_binary_task_has_two_labels_in_transformers(special_binary, tmp_path):
     """Their names, and the probability that the run gives the predicted one."""
-    from transformers import AutoModelForSequenceClassification, pipeline
-
     target = tmp_path / "model"
     assert main(special_binary, target, "--format", "transformers", "--task", "qqp") == 0
     result = outputs(AutoModelForSequenceClassification, target, PAIRS)
@@ -75,8 +56,6 @@ def test_a_binary_task_has_two_labels_in_transformers(special_binary, tmp_path):
 
 
 def test_the_encoder_alone_has_the_tasks_weights(run_dir, tmp_path):
-    from transformers import AutoModel
-
     target = tmp_path / "model"
     given = ("--format", "transformers", "--task", "qqp", "--encoder-only")
     assert main(run_dir, target, *given) == 0
@@ -85,49 +64,32 @@ def test_the_encoder_alone_has_the_tasks_weights(run_dir, tmp_path):
     np.testing.assert_allclose(means, load(run_dir).encode(TEXTS, task="qqp"), atol=1e-5)
 
 
-def test_sentence_transformers_gives_the_runs_vectors(run_dir, contrastive, tmp_path):
+def test_sentence_transformers_gives_the_runs_vectors(run_dir, contrastive_run, tmp_path):
     library = pytest.importorskip("sentence_transformers", reason="an extra of `export`")
     for number, (source, task, parts) in enumerate(
-        [(run_dir, "qqp", 2), (run_dir, "sst", 2), (contrastive, "views", 3)]
+        [(run_dir, "qqp", 2), (run_dir, "sst", 2), (contrastive_run, "views", 3)]
     ):
         target = tmp_path / str(number)
         given = ("--format", "sentence-transformers", "--task", task)
         assert main(source, target, *given) == 0
         model = library.SentenceTransformer(str(target), device="cpu")
-        assert (
-            len(list(model)) == parts
-        )  # the projection of a contrastive task is a separate module
+        assert len(list(model)) == parts  # a contrastive task's projection is one more
         result, wanted = model.encode(TEXTS), load(source).encode(TEXTS, task=task)
         np.testing.assert_allclose(result, wanted, atol=1e-5)
         assert model.max_seq_length == 40
         assert "library_name: sentence-transformers" in (target / "README.md").read_text()
 
 
-def test_another_pooling_is_exported_after_training(contrastive, tmp_path):
+def test_another_pooling_is_exported_after_training(contrastive_run, tmp_path):
     library = pytest.importorskip("sentence_transformers", reason="an extra of `export`")
     changes = [f"tasks.{task}.eval_pooling=max" for task in ("views", "sts")]
     given = ("--format", "sentence-transformers", "--task", "views")
-    assert main(contrastive, tmp_path / "model", *changes, *given) == 0
+    assert main(contrastive_run, tmp_path / "model", *changes, *given) == 0
     result = library.SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS)
-    run = load(contrastive, changes)
+    run = load(contrastive_run, changes)
     np.testing.assert_allclose(result, run.encode(TEXTS, task="views"), atol=1e-5)
-    assert np.abs(result - load(contrastive).encode(TEXTS, task="views")).max() > 0.01
-    vectors = open_vectors(str(contrastive), task="views", overrides=changes)
+    assert np.abs(result - load(contrastive_run).encode(TEXTS, task="views")).max() > 0.01
+    vectors = open_vectors(str(contrastive_run), task="views", overrides=changes)
     assert vectors.pooling == "max"
     card = (tmp_path / "model" / "README.md").read_text()
     assert "exported with other settings" in card and "eval_pooling:\n      name: max" in card
-
-
-def test_a_batch_norm_is_folded_into_its_linear_layer():
-    from multitask.inference.export.hugging_face import _folded
-
-    torch.manual_seed(0)
-    linear, norm = torch.nn.Linear(5, 7, bias=False), torch.nn.BatchNorm1d(7)
-    with torch.no_grad():
-        for given in (norm.weight, norm.bias, norm.running_mean):
-            given.normal_()
-        norm.running_var.uniform_(0.1, 3)
-        x = torch.randn(4, 5)
-        weight, bias = _folded(linear, norm)
-        result = x.double() @ weight.T + bias
-        np.testing.assert_allclose(result, norm.eval()(linear(x)), atol=1e-5)

@@ -19,6 +19,13 @@ from tests.conftest import ROOT, save_tiny_encoder
 from tests.support.exports import TEXTS, complaint, graph, main, trained
 
 
+def need(form):
+    """Skip the test without the packages of a format."""
+    needed = {"sentence-transformers": ["sentence_transformers"], "onnx": ["onnx", "onnxruntime"]}
+    for package in needed.get(form, []):
+        pytest.importorskip(package, reason="an extra of `export`")
+
+
 @pytest.mark.parametrize(
     "form", ["transformers", "sentence-transformers", pytest.param("onnx", marks=pytest.mark.slow)]
 )
@@ -31,12 +38,9 @@ def test_an_export_that_gives_other_scores_is_not_written(
         ("onnx", "TOLERANCE", -1.0),
     ):
         monkeypatch.setattr(f"multitask.inference.export.{module}.{name}", limit)
-    needed = {"sentence-transformers": ["sentence_transformers"], "onnx": ["onnx", "onnxruntime"]}
-    for package in needed.get(form, []):
-        pytest.importorskip(package, reason="an extra of `export`")
+    need(form)
     task = "qqp" if form == "sentence-transformers" else "sst"
-    said = complaint(capsys, run_dir, tmp_path / "model", "--format", form, "--task", task)
-    assert "numbers" in said or "vectors" in said or "scores" in said
+    complaint(capsys, run_dir, tmp_path / "model", "--format", form, "--task", task)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -61,8 +65,7 @@ def test_the_card_of_an_export_tells_its_command_and_versions(run_dir, tmp_path,
     ],
 )
 def test_what_a_format_cannot_carry_is_named(form, task, words, special, tmp_path, capsys):
-    if form == "sentence-transformers":
-        pytest.importorskip("sentence_transformers", reason="an extra of `export`")
+    need(form)
     line = complaint(capsys, special, tmp_path / "model", "--format", form, "--task", task)
     assert line.startswith(words)
     assert "--format onnx" in line
@@ -71,19 +74,17 @@ def test_what_a_format_cannot_carry_is_named(form, task, words, special, tmp_pat
 
 def test_nothing_that_is_there_is_touched(run_dir, tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("kept")
-    given = (run_dir, tmp_path, "--format", "transformers", "--task", "sst")
-    assert "something is there already" in complaint(capsys, *given)
+    for target in (tmp_path, tmp_path / "mine.txt"):
+        given = (run_dir, target, "--format", "transformers", "--task", "sst")
+        assert complaint(capsys, *given).startswith(f"{target}: ")
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    given = (run_dir, tmp_path / "mine.txt", "--format", "transformers", "--task", "sst")
-    assert "something is there already" in complaint(capsys, *given)
 
 
 @pytest.mark.parametrize("form", ["onnx", "sentence-transformers"])
 def test_a_missing_package_is_named_with_its_install(form, run_dir, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx" if form == "onnx" else "sentence_transformers", None)
     line = complaint(capsys, run_dir, tmp_path / "model", "--format", form, "--task", "qqp")
-    assert "is not installed: pip install " in line
-    assert form in line
+    assert "pip install " in line and form in line
 
 
 # values of tokenizer_config.json, and of tokenizer.json, that a saved tokenizer may have
@@ -161,10 +162,7 @@ def test_an_export_whose_own_tokenizer_gives_other_scores_is_refused(
     form, task, more, setting, run_dir, tmp_path, capsys, monkeypatch
 ):
     """On dev rows that are all short and of one length, too."""
-    for package in {"sentence-transformers": ["sentence_transformers"], "onnx": ["onnx"]}.get(
-        form, []
-    ):
-        pytest.importorskip(package, reason="an extra of `export`")
+    need(form)
     run = shutil.copytree(run_dir, tmp_path / "run")
     shutil.rmtree(run / "predictions")
     right = Parts.task_tokenizer

@@ -1,16 +1,16 @@
 """Search against a search by numpy, and every way in which an index can be broken."""
 
 import sys
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multitask.inference.search import text_index
-from multitask.inference.search.text_index import Origin, TextIndex, build, open_index, read_corpus
+from multitask.inference.search.text_index import Origin, TextIndex, open_index, read_corpus
 from multitask.store.files import CHECKSUMS, digest_lines, file_digests
 from multitask.utils.errors import NotFinite, UserError
 
@@ -34,10 +34,11 @@ def corpus_file(directory: Path, count: int) -> Path:
     return file
 
 
+build = partial(text_index.build, dim=DIM, origin=ORIGIN)
+
+
 def made(directory: Path, count: int = 50, ivf: tuple[int, int] | None = None) -> TextIndex:
-    build(
-        corpus_file(directory, count), directory / "index", encode, dim=DIM, origin=ORIGIN, ivf=ivf
-    )
+    build(corpus_file(directory, count), directory / "index", encode, ivf=ivf)
     return open_index(directory / "index")
 
 
@@ -60,6 +61,7 @@ def test_an_exact_index_finds_what_a_loop_over_all_texts_finds(tmp_path):
         assert [index.texts[place] for place in actual] == [text for text, _ in expected]
         np.testing.assert_allclose(row, [cosine for _, cosine in expected], atol=1e-6)
     assert index.texts[places[1][0]] == queries[1] and scores[1][0] == pytest.approx(1)
+    assert sorted(index.search(encode(queries), 99)[1][0]) == list(range(50))  # all that there are
 
 
 def test_an_ivf_index_that_searches_every_list_is_exact(tmp_path):
@@ -78,15 +80,12 @@ def test_an_ivf_index_keeps_how_many_lists_it_searches(tmp_path):
     assert 0 < sum(shared) < 200  # approximate, as asked for
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["a", "  ", "", "b\tc", "d é\r"]), max_size=20))
-def test_a_corpus_has_every_text_with_its_line(lines):
-    import tempfile
-
+def test_a_corpus_has_every_text_with_its_line(tmp_path, lines):
     lines = [*lines, "the last one"]
-    with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / "texts"
-        file.write_bytes("\n".join(lines).encode())
-        corpus, blank = read_corpus(file)
+    (tmp_path / "texts").write_bytes("\n".join(lines).encode())
+    corpus, blank = read_corpus(tmp_path / "texts")
     assert corpus == [(i, line.rstrip("\r")) for i, line in enumerate(lines, 1) if line.strip()]
     assert blank == len(lines) - len(corpus)
 
@@ -101,7 +100,7 @@ def test_chunks_are_encoded_one_after_the_other_and_lines_are_kept(tmp_path, mon
         sizes.append(len(texts))
         return encode(texts)
 
-    facts = build(file, tmp_path / "index", counting, dim=DIM, origin=ORIGIN)
+    facts = build(file, tmp_path / "index", counting)
     assert sizes == [4, 2]
     assert (facts.texts, facts.blank_lines) == (6, 2)
     index = open_index(tmp_path / "index")
@@ -117,38 +116,28 @@ def test_chunks_are_encoded_one_after_the_other_and_lines_are_kept(tmp_path, mon
         (b"", "a.txt", "a.txt: no texts"),
         (b"\n  \n", "a.txt", "a.txt: no texts"),
         (b"fine\n\xff\n", "a.txt", "a.txt, line 2: not UTF-8"),
-        (b"a,b\n", "a.csv", "a.csv: expected a .txt file with one text a line, not a table"),
+        (b"a,b\n", "a.csv", "a.csv: expected a .txt file"),
     ],
 )
 def test_a_corpus_that_is_none_leaves_nothing_behind(text, name, message, tmp_path):
     (tmp_path / name).write_bytes(text)
-    with pytest.raises(UserError) as caught:
-        build(tmp_path / name, tmp_path / "index", encode, dim=DIM, origin=ORIGIN)
-    assert message in str(caught.value)
+    with pytest.raises(UserError, match=message):
+        build(tmp_path / name, tmp_path / "index", encode)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_a_failure_while_encoding_leaves_the_older_index_as_it_was(tmp_path):
     made(tmp_path)
     with pytest.raises(NotFinite):
-        build(
-            corpus_file(tmp_path, 50),
-            tmp_path / "index",
-            lambda texts: np.full((len(texts), DIM), np.nan, dtype=np.float32),
-            dim=DIM,
-            origin=ORIGIN,
-        )
+        build(corpus_file(tmp_path, 50), tmp_path / "index", lambda texts: encode(texts) * np.nan)
     assert len(open_index(tmp_path / "index").texts) == 50
     assert not list(tmp_path.glob(".*"))
 
 
 def test_more_lists_than_texts_can_train_are_refused(tmp_path):
-    file = corpus_file(tmp_path, 100)
-    with pytest.raises(UserError, match=r"each list needs 39 texts .*has 100: at most 2"):
-        build(file, tmp_path / "index", encode, dim=DIM, origin=ORIGIN, ivf=(3, 1))
-    with pytest.raises(UserError, match="has 5: leave --ivf out"):
-        file = corpus_file(tmp_path, 5)
-        build(file, tmp_path / "index", encode, dim=DIM, origin=ORIGIN, ivf=(1, 1))
+    for count, lists, message in ((100, 3, "has 100: at most 2"), (5, 1, "has 5: leave --ivf")):
+        with pytest.raises(UserError, match=message):
+            made(tmp_path, count, ivf=(lists, 1))
 
 
 def cut(file: Path) -> None:
@@ -160,22 +149,22 @@ def swapped_lines(file: Path) -> None:
     file.write_text("".join([second, first, *others]))
 
 
-def nested(file: Path) -> None:
-    file.write_text("[" * 100_000)
+def link(file: Path) -> None:
+    """Put a link to another place there, as somebody else may have done."""
+    file.symlink_to(file.rename(file.parents[1] / file.name))
 
 
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
-        *((name, damage) for name in FILES for damage in (cut, Path.unlink)),
-        ("index.json", nested),
+        *((name, damage) for name in FILES for damage in (cut, Path.unlink, link)),
         ("texts.tsv", swapped_lines),
     ],
 )
 def test_a_damaged_index_is_one_line(name, damage, tmp_path):
     made(tmp_path)
     damage(tmp_path / "index" / name)
-    with pytest.raises(UserError, match=r"make the index again$|index.json is missing") as caught:
+    with pytest.raises(UserError, match=f"^{tmp_path}/index.*(again$|missing|link)") as caught:
         open_index(tmp_path / "index")
     assert "\n" not in str(caught.value)
 
@@ -199,36 +188,6 @@ def test_an_index_of_another_version_is_one_line(name, content, tmp_path):
     (changed / CHECKSUMS).write_text(digest_lines(file_digests(changed)))
     with pytest.raises(UserError, match=r"another version .*make the index again$"):
         open_index(tmp_path / "index")
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_of_an_index_that_is_a_link_to_another_place_is_refused(name, tmp_path):
-    made(tmp_path)
-    file = tmp_path / "index" / name
-    file.rename(tmp_path / name)
-    file.symlink_to(tmp_path / name)
-    with pytest.raises(UserError) as caught:
-        open_index(tmp_path / "index")
-    assert str(file) in str(caught.value)
-
-
-def test_an_index_has_so_many_texts(tmp_path):
-    index = made(tmp_path, 5)
-    index.check_top(5)
-    for top in (0, 6):
-        with pytest.raises(UserError, match=f"--top {top}: "):
-            index.check_top(top)
-
-
-def test_an_index_of_other_weights_is_refused(tmp_path):
-    facts = made(tmp_path, 5).facts
-
-    def vectors(source, fingerprint=ORIGIN.fingerprint):
-        return SimpleNamespace(source=source, fingerprint=lambda: fingerprint)
-
-    text_index.check_origin(tmp_path, facts, vectors("runs/mine"))
-    with pytest.raises(UserError, match="made with other weights than runs/other has now"):
-        text_index.check_origin(tmp_path, facts, vectors("runs/other", fingerprint="0" * 64))
 
 
 def test_without_the_library_one_line_names_the_install(monkeypatch):

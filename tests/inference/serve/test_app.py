@@ -1,40 +1,30 @@
 """The page without a browser: what it shows, what it refuses, and that it asks for nothing."""
-# Long: one page, one test per thing that it shows
 
-import os
 import re
 import shutil
-import threading
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import run_multitask
 from multitask import load
 from multitask.inference.serve import responses
-from multitask.inference.serve.responses import Served, open_run
+from multitask.inference.serve.responses import open_run
 from multitask.utils.errors import UserError
 from multitask.utils.limits import REPORT_BYTES, REQUEST_BYTES
+from tests.inference.serve.conftest import SCRIPT
 from tests.support.html_page import ADDRESSES, Parsed, page_text
-from tests.support.token_run import token_config, write_token_files
 
 pytest.importorskip("flask", reason="flask is not installed (dev requirement)")
 from multitask.inference.serve.app import make_app
 
 TEXT, OTHER = "a good film .", "the dog runs"
-SCRIPT = "<script>alert('x')</script> </textarea><img src=http://x.y onerror=alert(1)> & {{ 7*7 }}"
 TAGS = set(
     "html head meta link title style body a header h1 h2 h3 h4 p nav ul ol li main section svg "
     "line circle span div img details summary form label textarea select option button blockquote "
     "iframe input code".split()
 )
-
-
-@pytest.fixture(scope="module")
-def served(tiny_run) -> Served:
-    return open_run(tiny_run, None)
 
 
 @pytest.fixture
@@ -180,30 +170,15 @@ def make_report(kind: str, report: Path) -> None:
     """Put something at the report's name that is no report, or not the run's."""
     secret = report.parent.parent / "secret.html"
     secret.write_text("SECRET")
-    if kind in ("file", "relative", "directory", "circle", "broken", "device"):
-        places = {
-            "file": secret,
-            "relative": Path("../secret.html"),
-            "directory": secret.parent,
-            "circle": report,
-            "broken": secret.with_name("gone"),
-            "device": Path("/dev/zero"),
-        }
-        report.symlink_to(places[kind])
-    elif kind == "chain":
-        report.with_name("next").symlink_to(secret)
-        report.symlink_to("next")
-    elif kind == "pipe":
-        os.mkfifo(report)
-    else:
+    places = {"file": secret, "directory": secret.parent, "circle": report, "broken": "../gone"}
+    if kind == "large":
         with report.open("wb") as large:
             large.truncate(REPORT_BYTES + 1)
+    else:
+        report.symlink_to(places[kind])
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["file", "relative", "chain", "directory", "circle", "broken", "device", "pipe", "large"],
-)
+@pytest.mark.parametrize("kind", ["file", "directory", "circle", "broken", "large"])
 def test_a_report_that_is_not_the_runs_is_not_sent(kind, served, tmp_path, monkeypatch):
     (tmp_path / "run").mkdir()
     monkeypatch.setattr(served.run, "directory", tmp_path / "run")
@@ -225,24 +200,15 @@ def test_a_report_behind_a_link_inside_the_run_is_sent(served, tmp_path, monkeyp
     assert make_app(served).test_client().get("/report").data == b"mine"
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "best.json", "encoder", "weights", "predictions"])
+@pytest.mark.parametrize(
+    "name", ["config.yaml", "best.json", "encoder", "weights", "predictions/sst.dev.jsonl"]
+)
 def test_a_run_with_a_link_that_leaves_it_is_refused(name, tiny_run, tmp_path):
     run = shutil.copytree(tiny_run, tmp_path / "run")
-    shutil.move(run / name, tmp_path / name)
-    (run / name).symlink_to(tmp_path / name)
-    with pytest.raises(UserError) as caught:
+    shutil.move(run / name, tmp_path / "secret")
+    (run / name).symlink_to(tmp_path / "secret")
+    with pytest.raises(UserError, match=re.escape(str(run / name))):
         open_run(run, None)
-    assert str(run / name) in str(caught.value)
-
-
-def test_a_prediction_file_that_is_a_link_is_refused(tiny_run, tmp_path):
-    run = shutil.copytree(tiny_run, tmp_path / "run")
-    file = next((run / "predictions").glob("*.dev.jsonl"))
-    shutil.move(file, tmp_path / "secret")
-    file.symlink_to("../../secret")
-    with pytest.raises(UserError) as caught:
-        open_run(run, None)
-    assert str(file) in str(caught.value)
 
 
 def test_code_in_a_message_is_code(client, monkeypatch):
@@ -252,8 +218,8 @@ def test_code_in_a_message_is_code(client, monkeypatch):
     for name in ("answer", "attention", "read_texts"):
         monkeypatch.setattr(responses, name, refuse)
         reply = post(client, TEXT, OTHER)
-        assert "set a.b: <x> , not ` or ``c``" in check(reply)
-        assert "<code>a.b: &lt;x&gt;</code>" in reply.get_data(as_text=True)
+        check(reply)
+        assert "set <code>a.b: &lt;x&gt;</code>, not ` or ``c``" in reply.text
 
 
 def test_a_failure_is_a_sentence_in_the_page_and_a_traceback_in_the_terminal(
@@ -352,72 +318,19 @@ def test_a_failure_and_another_host_are_answered_in_json(client, monkeypatch):
     assert client.post("/predict", json={}, headers={"Host": "evil.example"}).status_code == 400
 
 
-def test_one_text_is_answered_at_a_time(served, monkeypatch):
-    inside, most = 0, 0
-    lock, usual = threading.Lock(), responses.answer
-
-    def counted(*arguments, **options):
-        nonlocal inside, most
-        with lock:
-            inside += 1
-            most = max(most, inside)
-        try:
-            return usual(*arguments, **options)
-        finally:
-            with lock:
-                inside -= 1
-
-    monkeypatch.setattr(responses, "answer", counted)
-
-    def read(reply):
-        assert reply.get_data()  # the answers are computed while it is read
-        return reply.status_code
-
-    app = make_app(served)
-    codes = []
-    ask = [
-        threading.Thread(target=lambda: codes.append(read(post(app.test_client(), TEXT))))
-        for _ in range(3)
-    ]
-    [thread.start() for thread in ask]
-    [thread.join() for thread in ask]
-    assert (codes, most) == ([200, 200, 200], 1)
+def test_one_text_is_answered_at_a_time(client, served, monkeypatch):
+    held = []
+    for name in ("answer", "attention", "neighbours", "predictions"):
+        monkeypatch.setattr(responses, name, lambda *_, **__: held.append(served.busy.locked()))
+    assert post(client, TEXT).get_data()  # the answers are computed while it is read
+    client.post("/predict", json={"task": "sst", "texts": [TEXT]})
+    assert len(held) == 5 and all(held) and not served.busy.locked()
 
 
-def test_neighbours_stand_in_the_page(served, tmp_path):
-    pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
-    import run_multitask
-
-    run = served.run.directory
-    (tmp_path / "mine.txt").write_text(f"{SCRIPT}\nthe cat sleeps\n")
-    words = ["index", run, "--texts", tmp_path / "mine.txt", "--out", tmp_path / "i"]
-    assert run_multitask.main([*map(str, words)]) == 0
-    indexed = open_run(Path(run), tmp_path / "i")
+def test_neighbours_stand_in_the_page(tiny_run, index):
+    indexed = open_run(tiny_run, index)
     reply = post(make_app(indexed).test_client(), TEXT, OTHER)
     text = check(reply)
     assert "Nearest texts" in text and "To the second text" in text
     for cosine, line, near in responses.neighbours(indexed, TEXT):
         assert f"{cosine:.3f} {' '.join(near.split())} line {line}" in text
-
-
-@pytest.mark.slow
-def test_tagged_words_and_answers_are_what_predict_says(tiny_encoder, tmp_path):
-    config = token_config(tmp_path, tiny_encoder, write_token_files(tmp_path, train=32))
-    assert run_multitask.main([str(config), "training.max_steps=8"]) == 0
-    made = open_run(tmp_path / "run", None)
-    context = "eats man . today dog sees house"
-    assert responses.about(made, "ner") == "one text → a tag for each word"
-    _, second = responses.answer(made, "ner", ["who is there ?", context])
-    (expected,) = made.run.predict("ner", [context])
-    words = second["prediction"].split(", ") if second["prediction"] != "O alone" else []
-    tagged = zip(expected["words"], expected["prediction"], strict=True)
-    assert words == [f"{word} ({tag})" for word, tag in tagged if tag != "O"]
-    (result,) = responses.answer(made, "qa", ["who is there ?", context])
-    (expected,) = made.run.predict("qa", [("who is there ?", context)])
-    assert result["prediction"] == expected["prediction"] != ""
-    place = f"{expected['start']} to {expected['end']} of the second text."
-    assert result["notes"][-1].endswith(place)
-    with pytest.raises(UserError, match="Needs a second text"):
-        responses.answer(made, "qa", [context])
-    shown = check(post(make_app(made).test_client(), "who is there ?", context))
-    assert result["prediction"] in shown and second["prediction"] in shown

@@ -1,6 +1,7 @@
 """The page shows what the functions of the run predict."""
 
 import dataclasses
+import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,9 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
-import run_multitask
 from multitask import load
+from multitask.config.registry import task_type
 from multitask.inference.analysis.attention_weights import cls_attention
 from multitask.inference.serve import responses
 from multitask.inference.serve.responses import Served, open_run, read_texts
@@ -18,8 +20,7 @@ from multitask.tasks.base import NoLabels, TaskType
 from multitask.utils.errors import UserError
 from multitask.utils.limits import TYPED_CHARACTERS
 from tests.conftest import ROOT
-from tests.support.commands import main, small, trained
-from tests.support.contrastive_run import write_config, write_triplets
+from tests.support.commands import main, small
 from tests.support.masked_lm_run import CONFIG as MASKED_LM
 from tests.support.masked_lm_run import FAST, stages, tiny
 
@@ -28,20 +29,8 @@ CROSS = str(ROOT / "configs" / "cs224n_minilm_cross.yaml")
 
 
 @pytest.fixture(scope="module")
-def served(tiny_run) -> Served:
-    return open_run(tiny_run, None)
-
-
-@pytest.fixture(scope="module")
-def contrastive(tiny_encoder, course_files, tmp_path_factory) -> Served:
-    """A contrastive task, and one that scores its vectors."""
-    files = tmp_path_factory.mktemp("files")
-    shutil.copytree(course_files, files, dirs_exist_ok=True)
-    write_triplets(files)
-    config = write_config(files / "c.yaml", tiny_encoder, files, "siamese")
-    run = files / "run"
-    assert run_multitask.main([config, f"output_dir={run}", "training.max_steps=2"]) == 0
-    return open_run(run, None)
+def contrastive(contrastive_run) -> Served:
+    return open_run(contrastive_run, None)
 
 
 @pytest.fixture(scope="module")
@@ -70,20 +59,13 @@ def probabilities(result: responses.Result) -> list[float]:
 
 
 def test_every_kind_of_label_is_what_predict_says(tiny_run, served):
-    run = load(tiny_run)
-    actual = by_task(served, [TEXT, OTHER])
-    first, second = actual["sst"]
-    for result, text in ((first, TEXT), (second, OTHER)):
-        (expected,) = run.predict("sst", [text])
-        assert result["prediction"] == expected["name"]
-        assert probabilities(result) == expected["scores"]
-        (chosen,) = [name for name, _, chosen in result["shares"] if chosen]
-        assert chosen == expected["name"]
-    assert (first["of"], second["of"]) == ("First text", "Second text")
-    (expected,) = run.predict("qqp", [(TEXT, OTHER)])
-    (result,) = actual["qqp"]
-    assert probabilities(result) == expected["scores"]
-    assert result["prediction"] == expected["name"]
+    run, actual = load(tiny_run), by_task(served, [TEXT, OTHER])
+    expected = [*run.predict("sst", [TEXT, OTHER]), *run.predict("qqp", [(TEXT, OTHER)])]
+    for result, record in zip([*actual["sst"], *actual["qqp"]], expected, strict=True):
+        assert result["prediction"] == record["name"]
+        assert probabilities(result) == pytest.approx(record["scores"])
+        assert [name for name, _, chosen in result["shares"] if chosen] == [record["name"]]
+    assert [result["of"] for result in actual["sst"]] == ["First text", "Second text"]
     (expected,) = run.predict("sts", [(TEXT, OTHER)])
     (result,) = actual["sts"]
     assert (result["number"], result["low"], result["high"]) == (expected["prediction"], 0, 5)
@@ -121,7 +103,7 @@ def test_pairs_in_one_input(cross):
 
 def test_masked_tokens_are_left_out(tiny_encoder, course_files, tmp_path):
     changes = [*tiny(tiny_encoder, course_files), *FAST, "training.max_steps=4", stages()]
-    assert run_multitask.main([MASKED_LM, *changes, f"output_dir={tmp_path / 'run'}"]) == 0
+    assert main(MASKED_LM, *changes, f"output_dir={tmp_path / 'run'}") == 0
     assert open_run(tmp_path / "run", None).tasks == ["sst", "qqp", "sts"]
 
 
@@ -146,6 +128,27 @@ def test_a_task_type_that_draws_nothing_shows_its_prediction(served, monkeypatch
     assert responses.about(served, "sst") == "one text → 2 of a or b, 0.0 to 1.0"
     (result,) = by_task(served, [TEXT])["sst"]
     assert result["prediction"] == "[1, 0]" and not result["shares"] and "number" not in result
+
+
+@pytest.mark.parametrize(
+    ("kind", "record", "words", "notes"),
+    [
+        ("tags", {"words": ["a", "dog"], "prediction": ["O", "B-X"]}, "dog (B-X)", []),
+        ("tags", {"words": ["a"], "prediction": ["O"]}, "O alone", []),
+        (
+            "span",
+            {"prediction": "dog", "scores": [0.5], "start": 2, "end": 5},
+            "dog",
+            ["Probability 0.50; characters 2 to 5 of the second text."],
+        ),
+    ],
+)
+def test_tags_and_answers_are_put_in_words(kind, record, words, notes, served, monkeypatch):
+    reader = dataclasses.replace(served.run.readers["sst"], task_type=task_type(kind))
+    monkeypatch.setitem(served.run.readers, "sst", reader)
+    monkeypatch.setattr(served.run, "predict", lambda *_: [record])
+    (result,) = by_task(served, [TEXT])["sst"]
+    assert (result["prediction"], result["notes"]) == (words, notes)
 
 
 def test_of_many_classes_the_likeliest_are_shown(served, monkeypatch):
@@ -233,16 +236,6 @@ def served_mean(served: Served, text: str) -> np.ndarray:
     return cls_attention(encoder, served.run.tokenizer, [text]).mean
 
 
-@pytest.fixture(scope="module")
-def index(tiny_run, tmp_path_factory) -> Path:
-    pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
-    folder = tmp_path_factory.mktemp("index")
-    (folder / "mine.txt").write_text(f"the cat sleeps\n\na bad film\n{'a good film ' * 60}\n")
-    words = ["index", tiny_run, "--texts", folder / "mine.txt", "--out", folder / "i"]
-    assert run_multitask.main([*map(str, words), "--task", "sts"]) == 0
-    return folder / "i"
-
-
 def test_neighbours_are_those_that_search_finds(tiny_run, index, capsys):
     served = open_run(tiny_run, index)
     served.run.model.autocast = torch.bfloat16  # as on hardware with bf16: an index is in fp32
@@ -250,14 +243,10 @@ def test_neighbours_are_those_that_search_finds(tiny_run, index, capsys):
     result = responses.neighbours(served, TEXT)
     assert served.run.model.autocast
     capsys.readouterr()
-    assert run_multitask.main(["search", str(index), TEXT, "--top", "3"]) == 0
+    assert main("search", index, TEXT) == 0
     lines = capsys.readouterr().out.splitlines()
-    shown = [
-        f"{cosine:6.3f}  line {line}: {text.removesuffix('…')}" for cosine, line, text in result
-    ]
-    assert (
-        len(lines) == 3 and [line[: len(s)] for line, s in zip(lines, shown, strict=True)] == shown
-    )
+    for line, (cosine, number, text) in zip(lines, result, strict=True):
+        assert line.startswith(f"{cosine:6.3f}  line {number}: {text.removesuffix('…')}")
     (long,) = [text for _, line, text in result if line == 4]
     assert len(long) == responses.MAX_SHOWN and long.endswith("…")
     assert responses.neighbours(Served(served.run, served.tasks), TEXT) == []
@@ -265,10 +254,6 @@ def test_neighbours_are_those_that_search_finds(tiny_run, index, capsys):
 
 def test_weights_of_another_task_do_not_change_the_neighbours(tiny_run, index, tmp_path):
     """An index of one task, on a run whose tasks have other weights."""
-    import json
-
-    from safetensors.torch import load_file, save_file
-
     run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
     steps = json.loads((run / "best.json").read_text())
     config = (run / "config.yaml").read_text()
@@ -288,21 +273,5 @@ def test_weights_of_another_task_do_not_change_the_neighbours(tiny_run, index, t
 
 
 def test_an_index_of_another_run_is_refused(contrastive, index):
-    with pytest.raises(UserError, match=r"serve the run it was made with$"):
+    with pytest.raises(UserError, match=f"^{index}: made with other weights"):
         open_run(contrastive.run.directory, index)
-
-
-@pytest.mark.slow
-def test_another_encoder_of_transformers_has_pictures_too(tmp_path, course_files):
-    from tests.conftest import save_tiny_encoder
-
-    encoder = save_tiny_encoder(tmp_path / "electra", "electra")
-    run = trained(tmp_path / "run", encoder, course_files, "training.max_steps=1")
-    served = open_run(run, None)
-    ((png, *_),) = responses.attention(served, "sst", [TEXT])
-    assert png.startswith(b"\x89PNG")
-    model = served.run.model.encoder.model
-    model.set_attn_implementation = lambda name: None
-    model.forward = lambda *_, **__: type("Output", (), {"attentions": None})()
-    with pytest.raises(UserError, match="an encoder of type electra tells no attention weights"):
-        responses.attention(served, "sst", [TEXT])
