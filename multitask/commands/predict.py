@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from multitask.commands import arguments as shared
 from multitask.store.files import write_text
 from multitask.utils.errors import UserError
-from multitask.utils.limits import JSON_BYTES
 
 if TYPE_CHECKING:
     from multitask.tasks.base import Answer
@@ -83,7 +82,7 @@ def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Nam
 
     file, output = arguments.file, arguments.output
     if output is not None:
-        _check_output(output)
+        _check_output(output, file)
     given = file or tuple(arguments.text)
     by_task = predict_texts(runs, overrides, given, task=arguments.task)
     lines = []
@@ -104,7 +103,7 @@ def _predict_own(runs: list[Path], overrides: list[str], arguments: argparse.Nam
     if output is None:
         print("\n".join(lines))
     else:
-        _check_output(output)  # again: predicting takes a while
+        _check_output(output, file)  # again: predicting takes a while
         write_text(output, "\n".join(lines) + "\n")
         print(f"written: {output}")
 
@@ -118,7 +117,7 @@ def _in_words(answer: "Answer", texts: Sequence[str]) -> str:
     return f"{answer['prediction']}{chance}: {shown}"
 
 
-def _check_output(output: Path) -> None:
+def _check_output(output: Path, file: Path | None) -> None:
     """Raise UserError if predictions would overwrite something else."""
     from multitask.store.run_directory import open_run
 
@@ -128,9 +127,9 @@ def _check_output(output: Path) -> None:
     if not output.exists():
         return
     try:
-        first = output.open("rb").readline(JSON_BYTES) if output.is_file() else b"[]"
-        predicted = {"texts", "prediction"} <= {*json.loads(first)}
-    except (OSError, ValueError, TypeError, RecursionError):
+        first = output.read_text("utf-8").partition("\n")[0] if output.is_file() else "[]"
+        predicted = not first or {"texts", "prediction"} <= set(json.loads(first))
+    except (ValueError, TypeError, RecursionError):
         predicted = False
-    if not predicted:
+    if not predicted or (file is not None and output.samefile(file)):
         raise UserError(f"{output} exists and holds no predictions: choose another --output")
