@@ -117,7 +117,8 @@ def row_files(rows: Rows, tree: Tree) -> list[RowFile]:
 
     Raises UserError for a task or a split that there is not, and for values that are no table.
     """
-    tasks, files = tree.value.get("tasks") or {}, []
+    tasks, files = tree.value.get("tasks"), []
+    tasks = tasks if isinstance(tasks, dict) else {}
     if not isinstance(rows, Mapping):
         form = "{task: table} or {task: {split: table}}"
         raise UserError(f"rows: expected {form}, not {type(rows).__name__}")

@@ -33,16 +33,17 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"--text: one text, or two for a pair, not {len(texts)}")
     for text in texts:
         check_text(text, "--text: the text")
-    run = open_run(arguments.run)
-    if run.holds_run and task is None:
-        task = next(iter(load_run_config(run.path, arguments.overrides).tasks))
+    run, overrides = open_run(arguments.run), arguments.overrides
+    if run.holds_run:
+        overrides = ["device=cpu", *overrides]  # one text needs no GPU
+        task = task or next(iter(load_run_config(run.path, overrides).tasks))
 
     from multitask.inference.analysis.attention_weights import cls_attention
     from multitask.inference.embeddings import open_vectors
     from multitask.reporting.figures.maps import draw_heads, draw_mean
     from multitask.reporting.figures.style import write_pictures
 
-    vectors = open_vectors(arguments.run, task=task, pooling="mean", overrides=arguments.overrides)
+    vectors = open_vectors(arguments.run, task=task, pooling="mean", overrides=overrides)
     model = vectors.scorer.model.cpu()
     adapter = model.adapter(vectors.part)
     attention = cls_attention(model.encoder, vectors.scorer.tokenizer, texts, adapter)

@@ -131,8 +131,7 @@ def _computed(
             predicted = _predicted(trained, task, split.rows.take(range(len(rows))[:examples]))
         else:
             continue
-        trained.model_for(task)
-        scorer = trained.scorer
+        scorer = trained.scorer_for(task)
         yield importance(
             scorer, task, tokens, rows, split=which, examples=examples, predicted=predicted
         )

@@ -184,6 +184,11 @@ class TrainedRun:
         self._use(task)
         return self.model
 
+    def scorer_for(self, task: str) -> Scorer:
+        """Return the scorer, with the weights that serve a task."""
+        self._use(task)
+        return self.scorer
+
     def inputs(self, task: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """Split texts at tabs into the sequences of the encoder.
 

@@ -125,15 +125,23 @@ def gradescope(
     Each task is a test of one point, whose score is that of the first metric, at least 0. Each
     error is a failed test. The leaderboard has these metrics and the overall scores.
     """
-    keys = ("name", "score", "max_score", "status", "output")
+
+    def test(name: str, points: float, status: str, output: str) -> dict[str, object]:
+        return {
+            "name": name,
+            "score": points,
+            "max_score": 1.0,
+            "status": status,
+            "output": output,
+        }
+
     tests, board = [], {}
     for task, metrics in scores.items():
         name, entry = next(iter(metrics.items()))
         value = board[f"{task} {name}"] = entry["value"]
         output = f"{sources[task]}\n{score_table({task: metrics}).text()}"
-        tests.append((f"{task} {name}", max(0.0, value or 0.0), 1.0, "passed", output))
-    tests += [("predictions", 0.0, 1.0, "failed", error) for error in errors]
+        tests.append(test(f"{task} {name}", max(0.0, value or 0.0), "passed", output))
+    tests += [test("predictions", 0.0, "failed", error) for error in errors]
     board |= overall_scores(scores)
     leaderboard = [{"name": name, "value": value} for name, value in board.items()]
-    shown = [dict(zip(keys, test, strict=True)) for test in tests]
-    return {"output": NOTE, "tests": shown, "leaderboard": leaderboard}
+    return {"output": NOTE, "tests": tests, "leaderboard": leaderboard}

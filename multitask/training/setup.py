@@ -49,13 +49,12 @@ from multitask.utils.errors import UserError
 from multitask.utils.heartbeat import working
 from multitask.utils.names import EMBEDDED
 
-# environment variables of `accelerate launch`, and the flags that set them
-LAUNCHER = {
-    "ACCELERATE_MIXED_PRECISION": "--mixed_precision",
-    "ACCELERATE_USE_FSDP": "--use_fsdp",
-    "ACCELERATE_USE_DEEPSPEED": "--use_deepspeed",
-    "ACCELERATE_DYNAMO_BACKEND": "--dynamo_backend",
-}
+# environment variables of `accelerate launch`, what they ask for, and the flag that sets them
+OTHERS = (
+    ("ACCELERATE_USE_FSDP", "divides the model among the processes", "--use_fsdp"),
+    ("ACCELERATE_USE_DEEPSPEED", "asks for DeepSpeed", "--use_deepspeed"),
+    ("ACCELERATE_DYNAMO_BACKEND", "asks for torch.compile", "--dynamo_backend"),
+)
 NOT_SET = ("", "no", "none", "false", "0")
 
 
@@ -145,12 +144,17 @@ def check(config: Config) -> None:
 
 def check_launcher(config: Config) -> None:
     """Raise UserError for a setting of `accelerate launch` that contradicts the config."""
-    for variable, flag in LAUNCHER.items():
-        asked = os.environ.get(variable, "").lower()
-        if asked not in (*NOT_SET, config.training.precision):
+    asked = os.environ.get("ACCELERATE_MIXED_PRECISION", "no").lower()
+    if asked not in (*NOT_SET, config.training.precision):
+        remedy = f"set `training.precision={asked}` or " if asked in ("bf16", "fp16") else ""
+        message = f"accelerate was told {asked}: {remedy}launch with `--mixed_precision no`"
+        raise config.error(("training", "precision"), message)
+    for variable, what, flag in OTHERS:
+        value = os.environ.get(variable, "")
+        if value.lower() not in NOT_SET:
             raise UserError(
-                f"{variable}={asked}: every process has the whole model, in the precision of "
-                f"`training.precision`: launch with `{flag} no`"
+                f"{variable}={value} {what}, which this program does not do (every process has the "
+                f"whole model): launch without `{flag}`"
             )
 
 

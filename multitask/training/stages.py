@@ -172,8 +172,9 @@ def _check_scores(
     config: Config, loaders: Mapping[str, TrainRows], tasks: Sequence[str], path: KeyPath
 ) -> None:
     """Raise UserError if a task has no training score: the sampler needs one."""
+    kinds = _task_types(loaders)
     for task in tasks:
-        if not isinstance(_task_types(loaders)[task], RowLabels):
+        if not isinstance(kinds[task], RowLabels):
             message = f"{task} has no training score, a metric of rows: name another `oversample`"
             raise config.error((*path, "sampler"), message)
 

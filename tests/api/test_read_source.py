@@ -175,6 +175,11 @@ def test_tasks_and_splits_that_there_are_not(rows, message):
         row_files(rows, tree())
 
 
+def test_tasks_that_are_no_mapping_are_no_task():
+    with pytest.raises(UserError, match="rows: no task 'sst'"):
+        row_files({"sst": ROWS}, load_tree({"tasks": ["sst"]}))
+
+
 @pytest.mark.parametrize(
     ("data", "share"),
     [({}, True), ({"dev": "dev.csv"}, False), ({"dev_share": 0.2}, False), ({"dev": None}, True)],

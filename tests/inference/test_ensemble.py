@@ -56,7 +56,7 @@ def with_test_rows(run: Path, order: list[int]) -> None:
 
 
 def decided(scores: list[float]) -> dict[str, float]:
-    """What each task predicts for averaged scores."""
+    """The predictions of each task for averaged scores."""
     paraphrase = int(scores[0] > 0.5)
     number = min(max(scores[0], 0), 5)
     return {"sst": scores.index(max(scores)), "sts": number, "para": paraphrase, "qqp": paraphrase}

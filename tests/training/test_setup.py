@@ -1,6 +1,5 @@
 """Set-up in four calls: what each reads, what each refuses, what the plan holds."""
 
-import contextlib
 import math
 import shutil
 
@@ -91,26 +90,33 @@ def test_the_config_stays_as_it_was_loaded(configure):
 # --- accelerate ---
 
 
+def of_file(*changes):
+    return load_config(ROOT / "configs" / "cs224n.yaml", list(changes))
+
+
 @pytest.mark.parametrize(
-    ("name", "value", "taken"),
+    ("variable", "value", "remedy"),
     [
-        ("MIXED_PRECISION", "fp16", False),
-        ("MIXED_PRECISION", "fp8", False),
-        ("MIXED_PRECISION", "no", True),
-        ("MIXED_PRECISION", "bf16", True),  # as in the config
-        ("USE_FSDP", "true", False),
-        ("USE_FSDP", "false", True),
-        ("USE_DEEPSPEED", "True", False),
-        ("DYNAMO_BACKEND", "INDUCTOR", False),
-        ("DYNAMO_BACKEND", "NO", True),
+        ("ACCELERATE_MIXED_PRECISION", "fp16", "training.precision=fp16"),
+        ("ACCELERATE_MIXED_PRECISION", "fp8", "--mixed_precision no"),
+        ("ACCELERATE_USE_FSDP", "true", "--use_fsdp"),
+        ("ACCELERATE_USE_DEEPSPEED", "True", "--use_deepspeed"),
+        ("ACCELERATE_DYNAMO_BACKEND", "INDUCTOR", "--dynamo_backend"),
     ],
 )
-def test_settings_of_accelerate_that_the_config_contradicts(name, value, taken, monkeypatch):
-    monkeypatch.setenv(f"ACCELERATE_{name}", value)
-    config = load_config(ROOT / "configs" / "cs224n.yaml", ["training.precision=bf16"])
-    refused = pytest.raises(UserError, match=f"--{name.lower()} no")
-    with contextlib.nullcontext() if taken else refused:
-        check_launcher(config)
+def test_other_settings_of_accelerate_are_refused(variable, value, remedy, monkeypatch):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UserError, match=remedy):
+        check_launcher(of_file("training.precision=bf16"))
+
+
+def test_settings_of_accelerate_that_agree_are_taken(monkeypatch):
+    for variable in ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"):
+        monkeypatch.setenv(variable, "false")
+    monkeypatch.setenv("ACCELERATE_DYNAMO_BACKEND", "NO")
+    for asked, precision in (("no", "bf16"), ("bf16", "bf16"), ("fp16", "fp16")):
+        monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", asked)
+        check_launcher(of_file(f"training.precision={precision}"))
 
 
 # --- the weights of the losses ---

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -69,16 +69,6 @@ def export_formats(parts: Parts) -> list[str]:
     return fitting
 
 
-class Made(NamedTuple):
-    """What an export tells of itself for its card: see ``Exported``."""
-
-    library: str
-    pipeline: str
-    what: str
-    usage: Sequence[str]
-    notes: Sequence[str]
-
-
 def dev_records(run_dir: Path, parts: Parts) -> Records:
     """Read the run's dev predictions to check an export on; without them a few texts."""
     run = RunDirectory(run_dir)
@@ -138,7 +128,7 @@ def write_export(
         UserError: the format cannot represent the task, or gives other scores; nothing is written.
     """
     parts = tasks[0]
-    make: dict[str, Callable[..., Made]] = {
+    make: dict[str, Callable[..., Exported]] = {
         "transformers": partial(_transformers, parts, records[0], encoder_only=encoder_only),
         "sentence-transformers": partial(_sentences, parts, records[0]),
         "peft": partial(_peft, parts, records[0]),
@@ -156,26 +146,20 @@ def write_export(
     remove_scraps(place.parent)
     with replacing(place, fresh=True) as scratch:
         scratch.mkdir()
-        made = make[form](scratch, directory)
-        exported = Exported(
-            [each.task for each in tasks],
-            made.library,
-            made.pipeline,
-            made.what,
-            "\n".join(made.usage),
-            made.notes,
+        exported = replace(
+            make[form](scratch, directory),
             config=parts.config.dump() if saved != now else "",
             command=command_line(),
             versions={**versions(*PACKAGES[form]), "git revision": str(git_revision())},
         )
         write_text(scratch / "README.md", card(run_dir, exported))
         check_target(directory)  # again: an export takes minutes
-    return list(made.notes)
+    return list(exported.notes)
 
 
 def _transformers(
     parts: Parts, records: Records, scratch: Path, directory: Path, *, encoder_only: bool
-) -> Made:
+) -> Exported:
     import transformers
 
     if encoder_only:
@@ -200,10 +184,10 @@ def _transformers(
         f"model(**ready).{output}",
     ]
     note = f"loaded by transformers, {len(texts)} texts: {output} differ by {most:.1e} at most"
-    return Made("transformers", pipeline, what, usage, [note])
+    return Exported([parts.task], "transformers", pipeline, what, "\n".join(usage), [note])
 
 
-def _sentences(parts: Parts, records: Records, scratch: Path, directory: Path) -> Made:
+def _sentences(parts: Parts, records: Records, scratch: Path, directory: Path) -> Exported:
     hugging_face.export_sentences(parts, scratch)
     texts = [text for row in checked(records, parts.max_length) for text in row]
     lowest = hugging_face.check_sentences(parts, scratch, texts)
@@ -216,10 +200,12 @@ def _sentences(parts: Parts, records: Records, scratch: Path, directory: Path) -
     what = f"Sentence vectors under the task's pooling ({parts.pooling_name}), without its head"
     what += "." if parts.projection is parts.vector_projection else " and before its projection."
     note = f"loaded by sentence-transformers, {len(texts)} texts: lowest cosine {lowest:.6f}"
-    return Made("sentence-transformers", "sentence-similarity", what, usage, [note])
+    return Exported(
+        [parts.task], "sentence-transformers", "sentence-similarity", what, "\n".join(usage), [note]
+    )
 
 
-def _peft(parts: Parts, records: Records, scratch: Path, directory: Path) -> Made:
+def _peft(parts: Parts, records: Records, scratch: Path, directory: Path) -> Exported:
     hugging_face.export_peft(parts, scratch)
     texts = checked(records, parts.max_length)
     model = hugging_face.load_peft(scratch)
@@ -236,7 +222,7 @@ def _peft(parts: Parts, records: Records, scratch: Path, directory: Path) -> Mad
     ]
     what = f"The task's LoRA; `{hugging_face.BASE}` has the encoder below it, without a head."
     note = f"loaded by peft, {len(texts)} texts: last_hidden_state differs by {most:.1e} at most"
-    return Made("peft", "feature-extraction", what, usage, [note])
+    return Exported([parts.task], "peft", "feature-extraction", what, "\n".join(usage), [note])
 
 
 def _onnx(
@@ -246,7 +232,7 @@ def _onnx(
     directory: Path,
     *,
     with_int8: bool,
-) -> Made:
+) -> Exported:
     onnx.export_onnx(tasks, scratch)
     parts, outputs, notes = tasks[0], onnx.output_names(tasks), []
     for place, (each, name) in enumerate(zip(tasks, outputs, strict=True)):
@@ -280,10 +266,17 @@ def _onnx(
     what = "The model from token ids to the scores, for any batch size and length. "
     several = [f"`{each.task}`: {each.reading('onnx')}" for each in tasks]
     what = (what + " ".join(several if len(tasks) > 1 else [parts.reading("onnx")])).rstrip()
-    return Made("onnx", parts.reader.task_type.pipeline, what, usage, notes)
+    return Exported(
+        [each.task for each in tasks],
+        "onnx",
+        parts.reader.task_type.pipeline,
+        what,
+        "\n".join(usage),
+        notes,
+    )
 
 
-def _ternary(parts: Parts, records: Records, scratch: Path, directory: Path) -> Made:
+def _ternary(parts: Parts, records: Records, scratch: Path, directory: Path) -> Exported:
     encoder = check_ternary(parts)
     size = save_ternary(encoder, scratch)
     tokenizer = parts.task_tokenizer()
@@ -312,4 +305,4 @@ def _ternary(parts: Parts, records: Records, scratch: Path, directory: Path) -> 
         f"{size.file:,} bytes, where the encoder's parameters in fp32 take {size.fp32:,}",
     ]
     what = "The encoder with its ternary weights at two bits each, for use: no master weights."
-    return Made("multitask", "feature-extraction", what, usage, notes)
+    return Exported([parts.task], "multitask", "feature-extraction", what, "\n".join(usage), notes)

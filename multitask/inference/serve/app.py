@@ -164,7 +164,7 @@ def contents(served: Served, **values: Any) -> dict[str, Any]:
         "served": served,
         "tasks": [(task, responses.about(served, task)) for task in served.tasks],
         "choices": responses.attention_tasks(served),
-        "examples": responses.examples(served),
+        "examples": served.examples,
         "limit": TYPED_CHARACTERS,
         "has_report": run.files.html_page.is_file(),
         "names": [ordinal(number) for number in range(served.fields)],

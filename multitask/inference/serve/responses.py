@@ -45,6 +45,7 @@ class Served:
         tasks: the tasks that the page shows.
         index: a search index, if any.
         vectors: encodes queries for that index.
+        examples: inputs for the form; see ``examples``.
         busy: locked while a request is answered.
     """
 
@@ -52,6 +53,7 @@ class Served:
     tasks: list[str]
     index: TextIndex | None = None
     vectors: Vectors | None = None
+    examples: Sequence[tuple[str, ...]] = ()
     busy: Lock = field(default_factory=Lock)
 
     @property
@@ -103,15 +105,16 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
         raise UserError(f"{run_dir}: no task of the run says anything about a text")
     for task in tasks:
         run.encoder(task)  # fail now, not in the page, if weights are missing
+    inputs = examples(Served(run, tasks))
     if index_dir is None:
-        return Served(run, tasks)
+        return Served(run, tasks, examples=inputs)
     index = open_index(index_dir)
     origin = index.facts.origin
     vectors = run_vectors(
         run, str(run_dir), task=origin.task, pooling=origin.pooling, max_length=origin.max_length
     ).cut(origin.dim)
     check_origin(index_dir, index.facts, vectors)
-    return Served(run, tasks, index, vectors)
+    return Served(run, tasks, index, vectors, inputs)
 
 
 def examples(served: Served) -> list[tuple[str, ...]]:
